@@ -1,0 +1,161 @@
+"""What an exercise is, and how to find one by its id.
+
+An exercise lives in `course/exercises/chNN_name/its_name/`: `spec.py` says what is graded,
+`mutants.py` lists the mistakes that learners make, `variant*.py` are right answers written
+another way, `hints.md` has the hints. Its id is derived from the folder:
+`ch01_naive/softmax` is `01-naive-softmax`.
+"""
+
+import importlib.util
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from course.paths import EXERCISES
+
+TIERS = ("value", "compile", "gpu", "speed")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of the answer: `answer(*args, **kwargs)`.
+
+    `shows` is a phrase that finishes "It fails on …"; `dtype` is the dtype that the result must
+    have, None for a result that is no array.
+    """
+
+    shows: str
+    args: tuple
+    kwargs: dict = field(default_factory=dict)
+    dtype: np.dtype | None = None
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """What is graded. `inputs(rng)` draws the cases, one or more for each class of mistake, and
+    `reference(*args, **kwargs)` gives the right result in float64, or exactly, from code that
+    shares nothing with the solution.
+    """
+
+    title: str
+    names: tuple[str, ...]  # what the answer must define; the first is called
+    points: int
+    inputs: Callable[[np.random.Generator], dict[str, Case]]
+    reference: Callable
+    forbidden: tuple[str, ...] = ()  # libraries that would do the exercise for the learner
+    tiers: tuple[str, ...] = ("value",)
+    seconds: float = 20.0  # time limit for one tier, starting Python included
+    memory_bytes: int = 4 << 30
+    id: str = ""
+    folder: Path = Path()
+
+    @property
+    def chapter(self) -> str:
+        return chapter_of(self.id)
+
+    @property
+    def seed(self) -> int:
+        """Fixed for each exercise, so that a learner who runs a check twice sees one answer."""
+        return zlib.crc32(self.id.encode())
+
+    def cases(self, seed: int) -> dict[str, Case]:
+        return self.inputs(np.random.default_rng(seed))
+
+    def call(self, answer: dict[str, object], case: Case) -> object:
+        return answer[self.names[0]](*case.args, **case.kwargs)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replacements in a source text, each of which must match exactly once."""
+
+    replacements: tuple[tuple[str, str], ...]
+
+    def apply(self, source: str) -> str:
+        for old, new in self.replacements:
+            if (found := source.count(old)) != 1:
+                raise ValueError(f"the edit of {old!r} matches {found} times, not once")
+            source = source.replace(old, new)
+        return source
+
+
+def edit(old: str, new: str, *more: tuple[str, str]) -> Edit:
+    return Edit(((old, new), *more))
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A mistake that learners make: planted in the solution (`reference`) and in `variant.py`.
+
+    `inputs` names the cases that bring it out: an answer is taken to contain the mistake if it
+    gives what the mistake would give on all of them. `says` is what its author is told.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    says: str
+    reference: Edit
+    variant: Edit
+
+
+def mutant(
+    name: str, *, inputs: str | tuple[str, ...], says: str, reference: Edit, variant: Edit
+) -> Mutant:
+    inputs = (inputs,) if isinstance(inputs, str) else inputs
+    return Mutant(name, inputs, says, reference, variant)
+
+
+def chapter_of(exercise_id: str) -> str:
+    """The chapter's slug: `01-naive` of `01-naive-softmax`; chapter names are one word each."""
+    return "-".join(exercise_id.split("-")[:2])
+
+
+def exercise_ids(folder: Path = EXERCISES) -> list[str]:
+    """Every exercise's id, sorted, so chapter by chapter."""
+    found = [spec.parent for spec in folder.glob("ch[0-9][0-9]_*/*/spec.py")]
+    if not found:
+        raise FileNotFoundError(f"no exercises (chNN_name/exercise/spec.py) in {folder}")
+    return sorted(_id(path) for path in found)
+
+
+def _id(folder: Path) -> str:
+    chapter = folder.parent.name.removeprefix("ch").replace("_", "-")
+    return f"{chapter}-{folder.name.replace('_', '-')}"
+
+
+def _folder(exercise_id: str) -> Path:
+    for spec in EXERCISES.glob("ch[0-9][0-9]_*/*/spec.py"):
+        if _id(spec.parent) == exercise_id:
+            return spec.parent
+    raise ValueError(f"exercise: no such id {exercise_id!r}; there are {', '.join(exercise_ids())}")
+
+
+@cache
+def find_exercise(exercise_id: str) -> Exercise:
+    """The exercise with this id; ValueError naming all ids if there is none."""
+    folder = _folder(exercise_id)
+    exercise = _module(folder / "spec.py").exercise
+    return Exercise(**{**vars(exercise), "id": exercise_id, "folder": folder})
+
+
+@cache
+def mutants_of(exercise_id: str) -> tuple[Mutant, ...]:
+    return tuple(_module(_folder(exercise_id) / "mutants.py").MUTANTS)
+
+
+def variants_of(exercise_id: str) -> dict[str, str]:
+    """Source of each right answer written another way, by file name; `variant.py` is first."""
+    paths = sorted(_folder(exercise_id).glob("variant*.py"), key=lambda path: path.stem)
+    return {path.name: path.read_text(encoding="utf-8") for path in paths}
+
+
+def _module(path: Path):
+    name = ".".join(("course.exercises", *path.relative_to(EXERCISES).with_suffix("").parts))
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

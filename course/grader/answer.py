@@ -1,0 +1,112 @@
+"""Run an answer: its definitions first, then each case.
+
+This part knows no right results. It runs in the process that holds the learner's code; what it
+returns is judged elsewhere.
+"""
+
+import linecache
+import sys
+import traceback
+import types
+import warnings
+
+import numpy as np
+
+from course.exercise import Case, Exercise
+from course.grader.collect import CodeCell, Program
+from course.grader.outcome import Outcome, plain
+
+MODULE = "answer"
+
+
+class DefinitionFailed(Exception):
+    """The cells that an answer needs raised before anything could be called."""
+
+
+def define(program: Program) -> dict[str, object]:
+    """Execute a program in a module of its own and return its names."""
+    module = types.ModuleType(MODULE)
+    sys.modules[MODULE] = module
+    for cell, tree in program.by_cell():
+        filename = _register(cell)
+        try:
+            exec(compile(tree, filename, "exec"), vars(module))
+        except (Exception, SystemExit) as error:
+            where = place_of(error)
+            raise DefinitionFailed(describe(error) + (f" in {where}" if where else "")) from error
+    return vars(module)
+
+
+def untouched(answers: dict[str, object]) -> bool:
+    """True if every one of them is still the stub: nothing but `raise NotImplementedError`."""
+    return all(_is_stub(answer) for answer in answers.values())
+
+
+def run_cases(
+    exercise: Exercise, answers: dict[str, object], cases: dict[str, Case]
+) -> dict[str, Outcome]:
+    """Call the answer on each case; what it raises or changes is part of the outcome."""
+    return {name: _run_case(exercise, answers, case) for name, case in cases.items()}
+
+
+def _run_case(exercise: Exercise, answers: dict[str, object], case: Case) -> Outcome:
+    arguments = {f"argument {i + 1}": value for i, value in enumerate(case.args)} | case.kwargs
+    arrays = {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
+    before = {name: value.copy() for name, value in arrays.items()}
+    value, raised, where = None, "", ""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            value = plain(exercise.call(answers, case))
+    except (Exception, SystemExit) as error:
+        raised, where = describe(error), place_of(error)
+        if isinstance(error, NotImplementedError):
+            raised += f": `{_raiser(error)}` still has its `raise NotImplementedError`"
+    changed = []
+    for name, array in arrays.items():
+        # `tobytes` belongs to a C type, so that an answer can't patch it.
+        if array.tobytes() != before[name].tobytes():
+            changed.append(name)
+            array[...] = before[name]
+    return Outcome(value, raised, where, tuple(changed))
+
+
+def describe(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return f"MemoryError: {error}" if str(error) else "MemoryError: no memory left"
+    text = str(error)
+    if len(text) > 300:
+        text = text[:300] + " …"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def place_of(error: BaseException) -> str:
+    """The innermost line of the learner's own code that an error came through."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        in_file = frame.filename.startswith("<cell ")
+        if in_file or "ipykernel_" in frame.filename or "<ipython-input" in frame.filename:
+            cell = frame.filename.strip("<>") if in_file else f"`{frame.name}`"
+            return f"{cell}, line {frame.lineno}: {(frame.line or '').strip()}"
+    return ""
+
+
+def _register(cell: CodeCell) -> str:
+    """Let tracebacks and `inspect.getsource` find the cell's text."""
+    filename = f"<{cell.name}>"
+    lines = [line + "\n" for line in cell.source.split("\n")]
+    linecache.cache[filename] = (len(cell.source), None, lines, filename)
+    return filename
+
+
+def _is_stub(answer: object) -> bool:
+    code = getattr(answer, "__code__", None)
+    return (
+        code is not None
+        and code.co_names == ("NotImplementedError",)
+        and not any(isinstance(constant, types.CodeType) for constant in code.co_consts)
+        and code.co_nlocals == code.co_argcount + code.co_kwonlyargcount
+    )
+
+
+def _raiser(error: NotImplementedError) -> str:
+    return traceback.extract_tb(error.__traceback__)[-1].name

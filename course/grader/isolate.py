@@ -1,0 +1,170 @@
+"""Run one answer in a process of its own, on a copy, with a time and a memory limit.
+
+Whatever the answer does there (loops for ever, exits, crashes, fills the memory or the output,
+deletes files), the caller gets a report or a reason within the time limit.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from course.exercise import Exercise
+from course.grader.outcome import Outcome, load
+from course.paths import ROOT
+
+POLL_SECONDS = 0.02
+LARGEST_NOTEBOOK_BYTES = 200 << 20
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came back. `died` says why there is nothing to judge, empty if there is."""
+
+    report: dict = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    died: str = ""
+    seconds: float = 0.0
+
+
+def run_isolated(notebook: Path, exercise: Exercise, seed: int) -> Run:
+    """Collect and run an answer; never raises for what a notebook holds or does."""
+    started = time.monotonic()
+    box = Path(tempfile.mkdtemp(prefix="grade-"))
+    try:
+        died, result = _run(notebook, exercise, seed, box)
+        if died:
+            return Run(died=died, seconds=time.monotonic() - started)
+        report, outcomes = load(result)
+        return Run(report, outcomes, seconds=time.monotonic() - started)
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        died = f"no result could be read from it ({type(error).__name__}: {error})"
+        return Run(died=died, seconds=time.monotonic() - started)
+    finally:
+        shutil.rmtree(box, ignore_errors=True)
+
+
+def _run(notebook: Path, exercise: Exercise, seed: int, box: Path) -> tuple[str, Path]:
+    if not notebook.is_file():
+        return f"there is no notebook {notebook.name}", box
+    if (size := notebook.stat().st_size) > LARGEST_NOTEBOOK_BYTES:
+        return f"{notebook.name} has {size >> 20} MiB; clear its outputs and save it again", box
+    folder = box / "copy"  # all that the answer may write to
+    folder.mkdir()
+    copy = shutil.copyfile(notebook, folder / notebook.name)
+    request, result = box / "request.json", box / "result.npz"
+    content = {"notebook": str(copy), "exercise": exercise.id, "seed": seed}
+    request.write_text(json.dumps(content), encoding="utf-8")
+    # -P: a file beside the notebook must not stand in for one of our modules, or NumPy.
+    command = [sys.executable, "-P", "-B", "-m", "course.grader.worker", request, result]
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=_environment(folder),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=os.name == "posix",
+    )
+    tail = _Tail(process.stdout)
+    killed = _watch(process, exercise)
+    tail.join()
+    if killed:
+        return killed, result
+    if process.returncode != 0 or result.stat().st_size == 0:
+        return _how_it_ended(process.returncode, tail.text()), result
+    return "", result
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    # One thread: several answers are graded at once, and each thread's buffers count against
+    # the memory limit.
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return {
+        **os.environ,
+        **threads,
+        "PYTHONPATH": str(ROOT),
+        "PYTHONIOENCODING": "utf-8:replace",
+        "MPLBACKEND": "agg",
+        "MPLCONFIGDIR": str(folder),
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+    }
+
+
+def _watch(process: subprocess.Popen, exercise: Exercise) -> str:
+    """Wait for the end; kill the whole process tree at a limit, and say which it was."""
+    deadline = time.monotonic() + exercise.seconds
+    watched = psutil.Process(process.pid)
+    while True:
+        try:
+            process.wait(POLL_SECONDS)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > deadline:
+                _kill(process)
+                return f"it ran longer than {exercise.seconds:g} s: look for a loop that never ends"
+            if _memory(watched) > exercise.memory_bytes:
+                _kill(process)
+                return f"it used more than {exercise.memory_bytes >> 30} GiB of memory"
+        else:
+            _kill(process)  # what it may have started
+            return ""
+
+
+def _memory(process: psutil.Process) -> int:
+    try:
+        return process.memory_info().rss
+    except psutil.Error:
+        return 0
+
+
+def _kill(process: subprocess.Popen) -> None:
+    if os.name == "posix":
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        with contextlib.suppress(psutil.Error):
+            for child in psutil.Process(process.pid).children(recursive=True):
+                child.kill()
+        process.kill()
+    process.wait()
+
+
+def _how_it_ended(code: int, printed: str) -> str:
+    if code < 0:
+        return f"the process was killed by {signal.Signals(-code).name}"
+    last = printed.strip().splitlines()[-1:] if code else []
+    said = f"; its last words: {last[0][:200]}" if last else ""
+    return (
+        f"the process ended by itself (exit status {code}) before it returned anything: "
+        f"look for a call that exits, such as os._exit{said}"
+    )
+
+
+class _Tail(threading.Thread):
+    """Drains a pipe, so that the process can't block on it, and keeps the last few lines."""
+
+    KEPT_BYTES = 4096
+
+    def __init__(self, pipe):
+        super().__init__(daemon=True)
+        self._pipe, self._kept = pipe, b""
+        self.start()
+
+    def run(self) -> None:
+        with self._pipe:
+            while block := self._pipe.read1(1 << 20):
+                self._kept = (self._kept + block)[-self.KEPT_BYTES :]
+
+    def text(self) -> str:
+        return self._kept.decode("utf-8", "replace")

@@ -1,0 +1,132 @@
+"""The exercises grade what they say: mutants are caught by name, right answers pass."""
+
+import os
+
+import numpy as np
+import pytest
+
+from course.exercise import exercise_ids, find_exercise, mutants_of, variants_of
+from course.grader import answer, solution
+from course.grader.judge import judge
+from course.grader.ownership import foreign_name
+from course.grader.verdict import PASSED
+from course.hints import LEVELS, read_hints
+
+FULL = bool(os.environ.get("FULL"))
+SEEDS = 200 if FULL else 12
+IDS = exercise_ids()
+MUTANTS = [(id, mutant) for id in IDS for mutant in mutants_of(id)]
+VARIANTS = [(id, name) for id in IDS for name in variants_of(id)]
+
+
+def verdict_on(exercise_id, answers, seed=None):
+    exercise = find_exercise(exercise_id)
+    seed = exercise.seed if seed is None else seed
+    cases = exercise.cases(seed)
+    return judge(exercise, cases, answer.run_cases(exercise, answers, cases), seed)
+
+
+def planted(exercise_id, mutant, where):
+    """What a learner hands in who made this mistake, in one of two ways of writing it."""
+    exercise = find_exercise(exercise_id)
+    if where == "reference":
+        return solution.with_edit(exercise, mutant.reference)
+    source = mutant.variant.apply(variants_of(exercise_id)["variant.py"])
+    return solution.from_text(source, exercise)
+
+
+@pytest.mark.parametrize("where", ["reference", "variant"])
+@pytest.mark.parametrize(
+    ("exercise_id", "mutant"), MUTANTS, ids=[f"{id}-{mutant.name}" for id, mutant in MUTANTS]
+)
+def test_a_mutant_is_rejected_with_its_own_message(exercise_id, mutant, where):
+    exercise = find_exercise(exercise_id)
+    seeds = [exercise.seed, *range(5 if FULL else 1)]
+    for seed in seeds:
+        verdict = verdict_on(exercise_id, planted(exercise_id, mutant, where), seed)
+        assert verdict.kind in ("wrong", "error"), f"seed {seed}"
+        assert verdict.diagnosis == (mutant.name,), f"seed {seed}: {verdict.message}"
+        assert verdict.message.startswith(mutant.says), f"seed {seed}"
+
+
+@pytest.mark.parametrize("exercise_id", IDS)
+def test_each_exercise_has_enough_mutants_variants_and_hints(exercise_id):
+    names = [mutant.name for mutant in mutants_of(exercise_id)]
+    assert len(names) >= 4 and len(set(names)) == len(names)
+    assert len(variants_of(exercise_id)) >= 2
+    assert tuple(read_hints(exercise_id)) == LEVELS
+    assert "```" not in read_hints(exercise_id)[1], "the first hint shows no code"
+
+
+@pytest.mark.parametrize(("exercise_id", "name"), VARIANTS)
+def test_a_right_answer_written_differently_passes(exercise_id, name):
+    exercise = find_exercise(exercise_id)
+    answers = solution.from_text(variants_of(exercise_id)[name], exercise)
+    assert foreign_name(list(answers.values()), exercise.forbidden) is None
+    for seed in range(SEEDS // 4):
+        verdict = verdict_on(exercise_id, answers, seed)
+        assert verdict.kind == PASSED, f"seed {seed}: {verdict.message}"
+
+
+@pytest.mark.parametrize("exercise_id", IDS)
+def test_the_solution_never_fails_falsely(exercise_id):
+    answers = solution.with_edit(find_exercise(exercise_id))
+    for seed in range(SEEDS):
+        verdict = verdict_on(exercise_id, answers, seed)
+        assert verdict.kind == PASSED, f"seed {seed}: {verdict.message}"
+
+
+# Wrong answers that no mutant describes: they are wrong, and nobody guesses why.
+UNLISTED = {
+    "00-start-visible-keys": "def visible_keys(i, q_len, k_len):\n    return 7",
+    "01-naive-softmax": (
+        "import numpy as np\n"
+        "def softmax(s):\n"
+        "    return np.full(s.shape, 1 / max(1, s.shape[-1]), s.dtype)"
+    ),
+    "01-naive-attention": (
+        "import numpy as np\n"
+        "def attention(q, k, v, *, causal=False, scale=None, input_pos=None):\n"
+        "    return np.array(q[..., ::-1])"
+    ),
+    "01-naive-traffic": (
+        "def naive_traffic(q_len, k_len, head_dim, *, num_heads=1, num_kv_heads=1, itemsize=2):\n"
+        "    steps = 'read_q read_k write_s read_s write_p read_p read_v write_o'.split()\n"
+        "    return {step: q_len + k_len + head_dim for step in steps}"
+    ),
+}
+
+
+@pytest.mark.parametrize("exercise_id", IDS)
+def test_an_unlisted_mistake_gets_no_diagnosis(exercise_id):
+    exercise = find_exercise(exercise_id)
+    verdict = verdict_on(exercise_id, solution.from_text(UNLISTED[exercise_id], exercise))
+    assert verdict.kind == "wrong" and verdict.diagnosis == ()
+
+
+# Answers that hand something cheap back instead of computing it (field case G8-01).
+CANARIES = {
+    "zeros": lambda s: np.zeros_like(s),
+    "ones": lambda s: np.ones_like(s),
+    "the input": lambda s: s,
+    "NaN": lambda s: np.full_like(s, np.nan),
+}
+
+
+@pytest.mark.parametrize("canary", CANARIES)
+@pytest.mark.parametrize("exercise_id", ["01-naive-softmax", "01-naive-attention"])
+def test_a_canary_fails_on_nearly_every_input(exercise_id, canary):
+    exercise = find_exercise(exercise_id)
+    cases = exercise.cases(exercise.seed)
+
+    def first(s, *_, **__):
+        return CANARIES[canary](s)
+
+    outcomes = answer.run_cases(exercise, {exercise.names[0]: first}, cases)
+    passed = [
+        name
+        for name, case in cases.items()
+        if judge(exercise, {name: case}, outcomes, exercise.seed).kind == PASSED
+    ]
+    # An empty result is right whatever filled it; equal values average to themselves.
+    assert set(passed) <= {"no keys", "float16, long row"}
