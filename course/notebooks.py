@@ -10,7 +10,6 @@ import json
 import re
 import subprocess
 import sys
-import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -233,15 +232,20 @@ def generate(chapters: list[Chapter] | None = None) -> list[Generated]:
     ]
 
 
-def write(root: Path = ROOT, record: Path = RECORD, force: bool = False) -> list[str]:
-    """Write all notebooks under `root`; returns what was done, a line each.
+def write(
+    root: Path = ROOT,
+    record: Path = RECORD,
+    force: bool = False,
+    chapters: list[Chapter] | None = None,
+) -> list[str]:
+    """Write the notebooks of `chapters` (default: all) under `root`; returns what was done.
 
     Raises Refused, before anything is written, if a notebook there was not generated. With
     `force` such a notebook is copied to `.saved/` beside it first.
     """
     known = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     done = []
-    wanted = generate()
+    wanted = generate(chapters)
     edited = [item for item in wanted if _is_edited(root / item.name, known.get(item.name, []))]
     if edited and not force:
         names = "\n".join(f"  {item.name}" for item in edited)
@@ -323,6 +327,9 @@ def _hash(content: bytes) -> str:
 
 
 def add_arguments(parser) -> None:
+    parser.add_argument(
+        "chapters", nargs="*", metavar="CHAPTER", help="such as 01-naive (default: all chapters)"
+    )
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument(
         "--check", action="store_true", help="write nothing; fail if what git has committed drifts"
@@ -341,11 +348,20 @@ def run(args) -> int:
     if args.to:
         return _run_to(args.to)
     try:
-        print("\n".join(write(force=args.force)))
-    except Refused as refused:
-        print(textwrap.dedent(str(refused)), file=sys.stderr)
+        print("\n".join(write(force=args.force, chapters=_named(args.chapters))))
+    except (Refused, ValueError) as refused:
+        print(refused, file=sys.stderr)
         return 1
     return 0
+
+
+def _named(slugs: list[str]) -> list[Chapter] | None:
+    if not slugs:
+        return None
+    chapters = {chapter.slug: chapter for chapter in find_chapters()}
+    if unknown := [slug for slug in slugs if slug not in chapters]:
+        raise ValueError(f"CHAPTER: no {', '.join(unknown)}; there are {', '.join(chapters)}")
+    return [chapters[slug] for slug in slugs]
 
 
 def _run_check() -> int:
