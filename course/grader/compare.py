@@ -60,18 +60,23 @@ def fault_of(outcome: Outcome, expected: object, case: Case) -> str | None:
     return _exact_fault(outcome.value, expected)
 
 
-def same(outcome: Outcome, other: Outcome, case: Case) -> bool:
-    """Do two outcomes agree, as two people who made the same mistake would?"""
-    if outcome.raised or other.raised:
-        return outcome.error_kind == other.error_kind
-    if outcome.changed != other.changed:
+def same(outcome: Outcome, mistaken: Outcome, case: Case) -> bool:
+    """Would an answer with a known mistake, which gives `mistaken`, have this outcome?
+
+    A wrong dtype beside the mistake doesn't hide it, unless the dtype is what the mistake is.
+    """
+    if outcome.raised or mistaken.raised:
+        return outcome.error_kind == mistaken.error_kind
+    if outcome.changed != mistaken.changed:
         return False
     if case.dtype is None:
-        return _exact_fault(outcome.value, other.value) is None
-    a, b = outcome.value, other.value
+        return _exact_fault(outcome.value, mistaken.value) is None
+    a, b = outcome.value, mistaken.value
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return type(a) is type(b)
-    if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind not in "fV":
+    if a.shape != b.shape or a.dtype.kind not in "fV" or b.dtype.kind not in "fV":
+        return False
+    if b.dtype != case.dtype and a.dtype != b.dtype:
         return False
     a, b = a.astype(np.float64), b.astype(np.float64)
     finite = np.isfinite(a)

@@ -139,6 +139,16 @@ MUTANTS = [
         variant=edit("max(0, first + q_len) if causal else k_len", "k_len"),
     ),
     mutant(
+        "float64_result",
+        inputs="plain",
+        says=(
+            "The result is float64. np.sqrt returns a float64, and one such number makes an array "
+            "of float32 float64 as well: take math.sqrt, or convert to q's dtype at the end."
+        ),
+        reference=edit("math.sqrt", "np.sqrt", (".astype(output_dtype)", "")),
+        variant=edit("np.zeros(q.shape, q.dtype)", "np.zeros(q.shape)"),
+    ),
+    mutant(
         "wide_result",
         inputs="float16",
         says="The result must have q's dtype: compute in float32, then convert back.",
