@@ -153,18 +153,20 @@ def execute(chapter: Chapter, notebook: nbformat.NotebookNode, log: Path) -> lis
     number = 0
     # An empty folder of its own, so that no chapter can touch a learner's notebooks, and an empty
     # IPython profile: what the author's own one does must not be in the book.
-    with tempfile.TemporaryDirectory(prefix="book-") as empty, log.open("wb") as kernel_log:
+    with tempfile.TemporaryDirectory(prefix="book-") as scratch, log.open("wb") as kernel_log:
+        empty, profile = Path(scratch, "work"), Path(scratch, "ipython")
+        empty.mkdir()
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(
                 [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
             ),
             "PYTHONHASHSEED": "0",
-            "IPYTHONDIR": empty,
+            "IPYTHONDIR": str(profile),
         }
         environment.pop("MPLBACKEND", None)
         try:
-            with client.setup_kernel(cwd=empty, env=environment, stderr=kernel_log):
+            with client.setup_kernel(cwd=str(empty), env=environment, stderr=kernel_log):
                 for index, cell in enumerate(notebook.cells):
                     if cell.cell_type == "code":
                         number += 1
