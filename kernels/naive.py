@@ -73,16 +73,17 @@ def _check_naive_traffic(q_len, k_len, head_dim, num_heads, num_kv_heads, itemsi
 def softmax(s):
     """The softmax of each row of s, that is, over its last axis.
 
-    s: a floating-point array (float16, bfloat16, float32 or float64) with one axis or more. Any
-    axis may be empty.
+    s: an array of float16, bfloat16, float32 or float64 with one axis or more.
+        Any axis may be empty.
 
-    Returns an array of s's shape and dtype. It is computed in float32 at least (float64 stays
-    float64) and must not overflow, however large the scores are. An entry of -inf gets 0. A row
-    that is -inf throughout gives zeros, with no NaN and no NumPy warning.
+    Returns an array of s's shape and dtype. It is computed in float32 at least
+    (float64 stays float64) and must not overflow, however large the scores are.
+    An entry of -inf gets 0. A row that is -inf throughout gives zeros, with no
+    NaN and no NumPy warning.
     """
     s_wide = s.astype(np.promote_types(s.dtype, np.float32))
     row_max = s_wide.max(axis=-1, keepdims=True, initial=-np.inf)
-    # A row that is all -inf has no largest score, and -inf - -inf would be NaN.
+    # A row that is all -inf has no largest score: -inf - -inf would be NaN.
     row_max = np.where(row_max == -np.inf, 0, row_max)
     p = np.exp(s_wide - row_max)
     row_sum = p.sum(axis=-1, keepdims=True)
@@ -100,30 +101,32 @@ def attention(q, k, v, *, causal=False, scale=None, input_pos=None):
     """Attention by its formula: softmax(scale · q kᵀ) v.
 
     q: (batch, num_heads, q_len, head_dim)
-    k, v: (batch, num_kv_heads, k_len, head_dim). num_heads is a multiple of num_kv_heads. With
-        group_size = num_heads // num_kv_heads, query head h uses KV head h // group_size.
+    k, v: (batch, num_kv_heads, k_len, head_dim). num_heads is a multiple of
+        num_kv_heads. With group_size = num_heads // num_kv_heads, query head h
+        uses KV head h // group_size.
     q, k and v have the same dtype: float16, bfloat16, float32 or float64.
-    causal: True lets query i, which stands at position input_pos + i, see only the keys 0 to
-        input_pos + i.
-    input_pos: an int, used with causal only. None means k_len - q_len, so that the last query
-        sees all the keys. It may be negative: a query before position 0 sees no key.
+    causal: True lets query i, which stands at position input_pos + i, see only
+        the keys 0 to input_pos + i.
+    input_pos: an int, used with causal only. None means k_len - q_len, so that
+        the last query sees all the keys. It may be negative: a query before
+        position 0 sees no key.
     scale: a number. None means 1 / sqrt(head_dim), and 0.0 means 0.0.
 
-    Returns an array of q's shape and dtype, computed in float32 at least (float64 stays float64).
-    A row that sees no key is 0. Any axis but head_dim may be empty. With input_pos, what k and v
-    hold past the last query's position (the unused slots of a cache) never reaches the result,
-    not even a NaN.
+    Returns an array of q's shape and dtype, computed in float32 at least
+    (float64 stays float64). A row that sees no key is 0. Any axis but head_dim
+    may be empty. With input_pos, what k and v hold past the last query's position
+    (the unused slots of a cache) never reaches the result, not even a NaN.
     """
     q_len, output_dtype = q.shape[2], q.dtype
     if input_pos is not None:
-        # No query sees the slots past the last one. Cut them off: 0 · NaN would be NaN.
+        # No query sees the slots past the last one, and 0 · NaN would be NaN.
         used = max(0, input_pos + q_len)
         k, v = k[:, :, :used], v[:, :, :used]
 
     compute_dtype = np.promote_types(q.dtype, np.float32)
     q, k, v = (x.astype(compute_dtype) for x in (q, k, v))
-    group_size = q.shape[1] // max(1, k.shape[1])  # max, as there may be no heads at all
-    k, v = (np.repeat(x, group_size, axis=1) for x in (k, v))  # KV heads 0, 0, 1, 1, ...
+    group_size = q.shape[1] // max(1, k.shape[1])  # max: there may be no heads
+    k, v = (np.repeat(x, group_size, axis=1) for x in (k, v))  # 0, 0, 1, 1, ...
 
     s = masked_scores(q, k, causal, scale, input_pos)
     p = softmax(s)
@@ -131,9 +134,10 @@ def attention(q, k, v, *, causal=False, scale=None, input_pos=None):
 
 
 def masked_scores(q, k, causal, scale, input_pos):
-    """The scores scale · q kᵀ, with -inf where the mask hides the key from the query.
+    """The scores scale · q kᵀ, with -inf where the mask hides a key from a query.
 
-    q: (batch, num_heads, q_len, head_dim); k: (batch, num_heads, k_len, head_dim), the same dtype.
+    q: (batch, num_heads, q_len, head_dim).
+    k: (batch, num_heads, k_len, head_dim), of the same dtype.
     causal, scale and input_pos as in `attention`.
 
     Returns (batch, num_heads, q_len, k_len) in q's dtype.
@@ -183,17 +187,18 @@ def attention_lse(q, k, *, causal=False, scale=None, input_pos=None):
 @_arguments.checked(_check_naive_traffic)
 # region: traffic
 def naive_traffic(q_len, k_len, head_dim, *, num_heads=1, num_kv_heads=1, itemsize=2):
-    """The bytes that each pass of naive attention moves through HBM, for one batch element.
+    """The bytes that naive attention moves through HBM, for one batch element.
 
-    Naive attention runs three passes: s = q kᵀ, p = softmax(s) and o = p v. Each pass reads its
-    inputs from HBM and writes its result there, every array once. K and V have num_kv_heads
-    heads, each read once however many query heads share it; all else has num_heads heads.
+    Naive attention runs three passes: s = q kᵀ, p = softmax(s) and o = p v. Each
+    pass reads its inputs from HBM and writes its result there, every array once.
+    K and V have num_kv_heads heads, each read once however many query heads share
+    it; all else has num_heads heads.
 
     q_len, k_len, head_dim, num_heads, num_kv_heads: ints, 0 or more.
-    itemsize: bytes of one element of any of the arrays, s and p too; 2 for float16.
+    itemsize: bytes of one element of any array, s and p too; 2 for float16.
 
-    Returns a dict of bytes as ints, in this order: "read_q", "read_k", "write_s", "read_s",
-    "write_p", "read_p", "read_v", "write_o".
+    Returns a dict of bytes as ints, in this order: "read_q", "read_k",
+    "write_s", "read_s", "write_p", "read_p", "read_v", "write_o".
     """
     q_bytes = num_heads * q_len * head_dim * itemsize  # o has the same size
     kv_bytes = num_kv_heads * k_len * head_dim * itemsize  # k or v, each
