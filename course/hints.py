@@ -13,8 +13,8 @@ def read_hints(exercise_id: str) -> dict[int, str]:
     path = find_exercise(exercise_id).folder / "hints.md"
     parts = re.split(r"^## (\d)\s*$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     hints = {int(level): text.strip() for level, text in zip(parts[1::2], parts[2::2], strict=True)}
-    if tuple(hints) != LEVELS or not all(hints.values()) or parts[0].strip():
-        raise ValueError(f"{path}: hints are three sections, ## 1 to ## 3, got {list(hints)}")
+    if tuple(map(int, parts[1::2])) != LEVELS or not all(hints.values()) or parts[0].strip():
+        raise ValueError(f"{path}: hints are three sections, ## 1 to ## 3, got {parts[1::2]}")
     return hints
 
 
@@ -28,7 +28,7 @@ def add_arguments(parser) -> None:
 def run(args) -> int:
     try:
         text = read_hints(args.id)[args.level]
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     print(f"{find_exercise(args.id).title}, hint {args.level} of {LEVELS[-1]}\n\n{text}")

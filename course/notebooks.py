@@ -7,6 +7,7 @@ replaced only if its bytes are ones that were generated, which the record of has
 import ast
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,8 +18,9 @@ from pathlib import Path
 import nbformat
 
 from course import hints, markdown
-from course.chapter import Cell, Chapter, find_chapters
-from course.exercise import find_exercise
+from course.chapter import Cell, Chapter, ChapterError, find_chapters
+from course.exercise import Exercise, find_exercise
+from course.grader.collect import is_stub
 from course.paths import NOTEBOOKS, ROOT, SOLUTIONS, write_whole
 
 RECORD = ROOT / "course" / "generated.json"
@@ -33,6 +35,10 @@ METADATA = {
 
 class Refused(Exception):
     """A notebook holds work that was not generated."""
+
+
+class GitFailed(Exception):
+    """git did not answer; the text says what it said."""
 
 
 def blank_notebook(chapter: Chapter) -> nbformat.NotebookNode:
@@ -62,7 +68,10 @@ def to_bytes(notebook: nbformat.NotebookNode) -> bytes:
 def _notebook(chapter: Chapter, form: str) -> nbformat.NotebookNode:
     cells = [_markdown(f"# {chapter.title}\n\n*Time needed: {chapter.time}.*")]
     for cell in chapter.cells:
-        cells += _FORMS[cell.kind](cell, form)
+        try:
+            cells += _FORMS[cell.kind](cell, form)
+        except ValueError as error:
+            raise ChapterError(Path(f"{chapter.slug}.md"), cell.line, str(error)) from error
         if cell.kind == "code" and "exercise" in cell.options:
             cells.append(_check_cell(cell, form))
     for number, cell in enumerate(cells):
@@ -116,12 +125,15 @@ def _from_code(cell: Cell, form: str) -> list[dict]:
             metadata["mystnb"] = image
         if cell.options.get("fold") == "true":
             metadata["tags"] = ["hide-input"]
+    elif cell.options.get("fold") == "true":
+        metadata["jupyter"] = {"source_hidden": True}  # JupyterLab shows it at a click
     return [_code(cell.source, metadata)]
 
 
 def _solution_cells(cell: Cell, form: str) -> list[dict]:
     exercise = find_exercise(cell.options["exercise"])
     marked = mark_solution(cell.source)
+    _check_stub(stub_of(marked), exercise)
     if form == "page":
         fold = {
             "tags": ["hide-input"],
@@ -140,6 +152,16 @@ def _solution_cells(cell: Cell, form: str) -> list[dict]:
         return [_markdown(f"{stub}\n\n{folded}"), _code(cell.source, fold)]
     metadata = _nbgrader(exercise.id, solution=True, grade=False, locked=False)
     return [_code(stub_of(marked) if form == "blank" else marked, metadata)]
+
+
+def _check_stub(stub: str, exercise: Exercise) -> None:
+    """A stub that the grader can't tell from an answer would make a fresh clone fail."""
+    stubs = {node.name for node in ast.parse(stub).body if is_stub(node)}
+    if missing := [name for name in exercise.names if name not in stubs]:
+        raise ValueError(
+            f"the stub of {exercise.id} must define {', '.join(missing)}, with nothing but the "
+            f"docstring and `raise NotImplementedError` in it:\n{stub}"
+        )
 
 
 def _check_cell(cell: Cell, form: str) -> dict:
@@ -181,7 +203,10 @@ def mark_solution(source: str) -> str:
         body = function.body[1:] if ast.get_docstring(function) else function.body
         if not body:
             raise ValueError(f"{function.name} has no body to solve")
-        first, last = _first_line(lines, function, body[0]), body[-1].end_lineno
+        header = function.body[0].end_lineno if body != function.body else function.lineno
+        if body[0].lineno == header:
+            raise ValueError(f"{function.name}: its body must start on a line of its own")
+        first, last = _first_line(lines, function, body[0]), _last_line(lines, body[-1])
         indent = " " * body[0].col_offset
         lines[last:last] = [indent + END]
         lines[first - 1 : first - 1] = [indent + BEGIN]
@@ -199,6 +224,15 @@ def _first_line(lines: list[str], function: ast.FunctionDef, statement: ast.stmt
     return line
 
 
+def _last_line(lines: list[str], statement: ast.stmt) -> int:
+    """Where the body ends, the indented comments below its last statement included."""
+    last = line = statement.end_lineno
+    while line < len(lines) and (not lines[line].strip() or re.match(r"[ \t]+#", lines[line])):
+        line += 1
+        last = line if lines[line - 1].strip() else last
+    return last
+
+
 def stub_of(marked: str) -> str:
     """The same cell with what stands between the markers cut out."""
     pattern = rf"^([ \t]*){BEGIN}\n.*?^[ \t]*{END}$"
@@ -208,7 +242,8 @@ def stub_of(marked: str) -> str:
         marked,
         flags=re.MULTILINE | re.DOTALL,
     )
-    if not count or BEGIN in stub or END in stub:
+    pairs = marked.count(BEGIN) == marked.count(END) == count
+    if not count or not pairs:
         raise ValueError(f"{BEGIN} and {END} must come in pairs:\n{marked}")
     return stub
 
@@ -243,10 +278,10 @@ def write(
     Raises Refused, before anything is written, if a notebook there was not generated. With
     `force` such a notebook is copied to `.saved/` beside it first.
     """
-    known = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+    known = _read_record(record.read_bytes() if record.exists() else b"{}", record)
     done = []
     wanted = generate(chapters)
-    edited = [item for item in wanted if _is_edited(root / item.name, known.get(item.name, []))]
+    edited = [item for item in wanted if _is_edited(root, item, known)]
     if edited and not force:
         names = "\n".join(f"  {item.name}" for item in edited)
         raise Refused(
@@ -258,15 +293,15 @@ def write(
         path = root / item.name
         if item in edited:
             done.append(f"saved    {save_copy(path).relative_to(root)}")
-        if not path.exists() or path.read_bytes() != item.content:
+        same = path.exists() and path.read_bytes() == item.content
+        if not same or _hash(item.content) not in known.get(item.name, []):
             # The record first: were we interrupted between the two, the old file is known still.
             hashes = [h for h in known.get(item.name, []) if h != _hash(item.content)]
             known[item.name] = [*hashes, _hash(item.content)][-KEPT_HASHES:]
             write_whole(record, (json.dumps(known, indent=1, sort_keys=True) + "\n").encode())
+        if not same:
             write_whole(path, item.content)
-            done.append(f"wrote    {item.name}")
-        else:
-            done.append(f"the same {item.name}")
+        done.append(f"{'the same' if same else 'wrote   '} {item.name}")
     return done
 
 
@@ -287,34 +322,58 @@ def save_copy(path: Path) -> Path:
     raise FileExistsError(f"{folder} has too many copies of {path.name}")
 
 
-def drift(root: Path = ROOT) -> list[str]:
+def drift(root: Path = ROOT, chapters: list[Chapter] | None = None) -> list[str]:
     """Notebooks whose committed (or staged) text isn't what the chapters give, with the reason."""
     problems = []
-    wanted = {item.name: item.content for item in generate()}
+    wanted = {item.name: item.content for item in generate(chapters)}
     committed = _committed(root)
+    name_of_record = RECORD.relative_to(ROOT).as_posix()
+    known = _read_record(committed.get(name_of_record, b"{}"), Path(name_of_record))
     for name, content in wanted.items():
         if name not in committed:
             problems.append(f"{name}: not committed")
         elif committed[name] != content:
             problems.append(f"{name}: differs from book/chapters")
-    problems += [f"{name}: no chapter makes it" for name in committed if name not in wanted]
+        elif _hash(content) not in known.get(name, []):
+            problems.append(f"{name}: the committed {name_of_record} does not know it")
+    if chapters is None:
+        notebooks = [name for name in committed if name.endswith(".ipynb")]
+        problems += [f"{name}: no chapter makes it" for name in notebooks if name not in wanted]
     return problems
 
 
 def _committed(root: Path) -> dict[str, bytes]:
     """What git's index holds, since a learner's answers in the working tree are no drift."""
-    git = ["git", "-C", str(root)]
-    listing = subprocess.run(
-        [*git, "ls-files", "notebooks", "solutions"], capture_output=True, text=True, check=True
-    )
-    return {
-        name: subprocess.run([*git, "show", f":{name}"], capture_output=True, check=True).stdout
-        for name in listing.stdout.split("\n")
-        if name.endswith(".ipynb")
-    }
+    places = ("notebooks", "solutions", RECORD.relative_to(ROOT).as_posix())
+    names = os.fsdecode(_git(root, "ls-files", "-z", *places)).split("\0")
+    return {name: _git(root, "show", f":./{name}") for name in names if name}
 
 
-def _is_edited(path: Path, hashes: list[str]) -> bool:
+def _git(root: Path, *arguments: str) -> bytes:
+    try:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True)
+    except OSError as error:
+        raise GitFailed(f"--check compares with git, which can't be run: {error}") from None
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()
+        raise GitFailed(f"--check compares with git, and `git {arguments[0]}` failed: {said}")
+    return done.stdout
+
+
+def _read_record(content: bytes, path: Path) -> dict[str, list[str]]:
+    try:
+        record = json.loads(content)
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON ({error}); get it back with git") from None
+    if not isinstance(record, dict):
+        raise ValueError(f"{path} is no record of notebooks; get it back with git")
+    return record
+
+
+def _is_edited(root: Path, item: Generated, known: dict[str, list[str]]) -> bool:
+    """Bytes that were never generated, nor would be now."""
+    path = root / item.name
+    hashes = {*known.get(item.name, []), _hash(item.content)}
     return path.exists() and _hash(path.read_bytes()) not in hashes
 
 
@@ -343,14 +402,15 @@ def add_arguments(parser) -> None:
 
 
 def run(args) -> int:
-    if args.check:
-        return _run_check()
-    if args.to:
-        return _run_to(args.to)
     try:
-        print("\n".join(write(force=args.force, chapters=_named(args.chapters))))
-    except (Refused, ValueError) as refused:
-        print(refused, file=sys.stderr)
+        chapters = _named(args.chapters)
+        if args.check:
+            return _run_check(chapters)
+        if args.to:
+            return _run_to(args.to, chapters)
+        print("\n".join(write(force=args.force, chapters=chapters)))
+    except (Refused, GitFailed, ValueError, OSError) as problem:
+        print(problem, file=sys.stderr)
         return 1
     return 0
 
@@ -364,12 +424,8 @@ def _named(slugs: list[str]) -> list[Chapter] | None:
     return [chapters[slug] for slug in slugs]
 
 
-def _run_check() -> int:
-    try:
-        problems = drift()
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"--check compares with git, and git did not answer: {error}", file=sys.stderr)
-        return 1
+def _run_check(chapters: list[Chapter] | None) -> int:
+    problems = drift(chapters=chapters)
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
@@ -379,8 +435,8 @@ def _run_check() -> int:
     return 0
 
 
-def _run_to(folder: Path) -> int:
-    wanted = generate()
+def _run_to(folder: Path, chapters: list[Chapter] | None) -> int:
+    wanted = generate(chapters)
     if taken := [item.name for item in wanted if (folder / item.name).exists()]:
         print(f"--to: {folder} has {', '.join(taken)} already", file=sys.stderr)
         return 1

@@ -18,7 +18,7 @@ def check(exercise_id: str, *answers: object) -> None:
     """
     # Imported here, so that `python -m course doctor` starts where NumPy is missing.
     from course.exercise import find_exercise
-    from course.grader import answer, judge, ownership, verdict, worker
+    from course.grader import answer, judge, ownership, verdict
 
     exercise = find_exercise(exercise_id)
     if len(answers) != len(exercise.names):
@@ -33,7 +33,7 @@ def check(exercise_id: str, *answers: object) -> None:
         print(message)
         return
     if foreign := ownership.foreign_name(list(answers), exercise.forbidden):
-        raise WrongAnswer(f"wrong: {exercise_id}\n{worker.not_your_own(foreign)}")
+        raise WrongAnswer(f"wrong: {exercise_id}\n{ownership.NotYourOwn(foreign)}")
     cases = exercise.cases(exercise.seed)
     outcomes = answer.run_cases(exercise, given, cases)
     result = judge.judge(exercise, cases, outcomes, exercise.seed)

@@ -17,6 +17,19 @@ FOREIGN_NAMES = {
     "scaled_dot_product_attention", "MultiheadAttention", "flash_attn_func", "flex_attention",
     "memory_efficient_attention",
 }  # fmt: skip
+
+
+class NotYourOwn(ImportError):
+    """Raised where an answer imports or reads what does the exercise for it; `name` says what."""
+
+    def __init__(self, name: str):
+        super().__init__(
+            f"not your own: the answer uses `{name}`, which does what the exercise asks you to "
+            "write",
+            name=name,
+        )
+
+
 NAME_OPS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD", "IMPORT_NAME", "IMPORT_FROM")
 
 
