@@ -92,21 +92,29 @@ class Mutant:
     """A mistake that learners make: planted in the solution (`reference`) and in `variant.py`.
 
     `inputs` names the cases that bring it out: an answer is taken to contain the mistake if it
-    gives what the mistake would give on all of them. `says` is what its author is told.
+    gives what the mistake would give on all of them. `right` names cases that the mistake leaves
+    right, where another one with the same outcomes fails. `says` is what its author is told.
     """
 
     name: str
     inputs: tuple[str, ...]
+    right: tuple[str, ...]
     says: str
     reference: Edit
     variant: Edit
 
 
 def mutant(
-    name: str, *, inputs: str | tuple[str, ...], says: str, reference: Edit, variant: Edit
+    name: str,
+    *,
+    inputs: str | tuple[str, ...],
+    right: str | tuple[str, ...] = (),
+    says: str,
+    reference: Edit,
+    variant: Edit,
 ) -> Mutant:
-    inputs = (inputs,) if isinstance(inputs, str) else inputs
-    return Mutant(name, inputs, says, reference, variant)
+    inputs, right = ((names,) if isinstance(names, str) else names for names in (inputs, right))
+    return Mutant(name, inputs, right, says, reference, variant)
 
 
 def chapter_of(exercise_id: str) -> str:

@@ -5,6 +5,9 @@ subtracts the row's largest score first, as Dao et al., "FlashAttention" (2022),
 it; the passes over memory counted here are those of their algorithm 0. Grouped heads are those of
 Ainslie et al., "GQA" (2023).
 
+Besides NumPy's own dtypes, all functions take the bfloat16 of ml_dtypes. Any axis but head_dim may
+be empty.
+
 The book shows the marked regions, and each runs in a notebook as it stands. The argument checks
 are outside them: they are no part of the idea.
 
@@ -73,13 +76,12 @@ def _check_naive_traffic(q_len, k_len, head_dim, num_heads, num_kv_heads, itemsi
 def softmax(s):
     """The softmax of each row of s, that is, over its last axis.
 
-    s: an array of float16, bfloat16, float32 or float64 with one axis or more.
-        Any axis may be empty.
+    s: an array of float16, float32 or float64 with one axis or more. Any axis may
+        be empty.
 
     Returns an array of s's shape and dtype. It is computed in float32 at least
     (float64 stays float64) and must not overflow, however large the scores are.
-    An entry of -inf gets 0. A row that is -inf throughout gives zeros, with no
-    NaN and no NumPy warning.
+    An entry of -inf gets 0. A row that is -inf throughout gives zeros, no NaN.
     """
     s_wide = s.astype(np.promote_types(s.dtype, np.float32))
     row_max = s_wide.max(axis=-1, keepdims=True, initial=-np.inf)
@@ -104,7 +106,7 @@ def attention(q, k, v, *, causal=False, scale=None, input_pos=None):
     k, v: (batch, num_kv_heads, k_len, head_dim). num_heads is a multiple of
         num_kv_heads. With group_size = num_heads // num_kv_heads, query head h
         uses KV head h // group_size.
-    q, k and v have the same dtype: float16, bfloat16, float32 or float64.
+    q, k and v have the same dtype: float16, float32 or float64.
     causal: True lets query i, which stands at position input_pos + i, see only
         the keys 0 to input_pos + i.
     input_pos: an int, used with causal only. None means k_len - q_len, so that
@@ -113,9 +115,9 @@ def attention(q, k, v, *, causal=False, scale=None, input_pos=None):
     scale: a number. None means 1 / sqrt(head_dim), and 0.0 means 0.0.
 
     Returns an array of q's shape and dtype, computed in float32 at least
-    (float64 stays float64). A row that sees no key is 0. Any axis but head_dim
-    may be empty. With input_pos, what k and v hold past the last query's position
-    (the unused slots of a cache) never reaches the result, not even a NaN.
+    (float64 stays float64). A row that sees no key is 0; k_len may be 0. With
+    input_pos, what k and v hold past the last query's position (the unused slots
+    of a cache) never reaches the result, not even a NaN.
     """
     q_len, output_dtype = q.shape[2], q.dtype
     if input_pos is not None:
@@ -138,9 +140,10 @@ def masked_scores(q, k, causal, scale, input_pos):
 
     q: (batch, num_heads, q_len, head_dim).
     k: (batch, num_heads, k_len, head_dim), of the same dtype.
-    causal, scale and input_pos as in `attention`.
+    causal, scale and input_pos as in `attention`, None included.
 
-    Returns (batch, num_heads, q_len, k_len) in q's dtype.
+    Returns (batch, num_heads, q_len, k_len) in q's dtype, which is the one that
+    `attention` computes in.
     """
     q_len, k_len, head_dim = q.shape[2], k.shape[2], q.shape[3]
     if scale is None:
@@ -197,8 +200,8 @@ def naive_traffic(q_len, k_len, head_dim, *, num_heads=1, num_kv_heads=1, itemsi
     q_len, k_len, head_dim, num_heads, num_kv_heads: ints, 0 or more.
     itemsize: bytes of one element of any array, s and p too; 2 for float16.
 
-    Returns a dict of bytes as ints, in this order: "read_q", "read_k",
-    "write_s", "read_s", "write_p", "read_p", "read_v", "write_o".
+    Returns a dict of bytes as ints: "read_q", "read_k", "write_s", "read_s",
+    "write_p", "read_p", "read_v", "write_o".
     """
     q_bytes = num_heads * q_len * head_dim * itemsize  # o has the same size
     kv_bytes = num_kv_heads * k_len * head_dim * itemsize  # k or v, each

@@ -20,16 +20,26 @@ def judge(
     if not faults:
         return Verdict(PASSED)
     known = diagnose(exercise, cases, {name: outcomes[name] for name in faults})
-    first = next(iter(faults))
+    # What is said first should be what goes wrong first, and be shown on an input of its own.
+    order = list(cases)
+    known.sort(key=lambda mutant: min(order.index(name) for name in mutant.inputs))
+    first = min(known[0].inputs, key=order.index) if known else next(iter(faults))
     crashed = all(outcomes[name].raised for name in faults)
     lines = [
-        *(mutant.says for mutant in known),
+        *(mutant.says if i == 0 else f"Also: {mutant.says}" for i, mutant in enumerate(known)),
         f"It fails on {cases[first].shows}: {faults[first]}.",
-        f"Wrong on {len(faults)} of {len(cases)} inputs (seed {seed}): {', '.join(faults)}.",
+        f"It fails on {_some(list(faults), len(cases))} (seed {seed}).",
         f"For a hint: python -m course hint {exercise.id}",
     ]
     kind = ERROR if crashed else WRONG
     return Verdict(kind, "\n".join(lines), tuple(mutant.name for mutant in known))
+
+
+def _some(names: list[str], count: int) -> str:
+    if len(names) == count:
+        return f"all {count} inputs"
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{len(names)} of {count} inputs: {'; '.join(names[:3])}{more}"
 
 
 def expected_of(exercise: Exercise, case: Case) -> object:
@@ -48,7 +58,7 @@ def diagnose(exercise: Exercise, cases: dict[str, Case], wrong: dict[str, Outcom
 
 
 def _explains(mutant: Mutant, exercise: Exercise, cases, wrong) -> bool:
-    if not wrong.keys() >= set(mutant.inputs):
+    if not wrong.keys() >= set(mutant.inputs) or wrong.keys() & set(mutant.right):
         return False
     telling = {name: cases[name] for name in mutant.inputs}
     answers = solution.with_edit(exercise, mutant.reference)

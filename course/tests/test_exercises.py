@@ -129,4 +129,4 @@ def test_a_canary_fails_on_nearly_every_input(exercise_id, canary):
         if judge(exercise, {name: case}, outcomes, exercise.seed).kind == PASSED
     ]
     # An empty result is right whatever filled it; equal values average to themselves.
-    assert set(passed) <= {"no keys", "float16, long row"}
+    assert set(passed) <= {"no keys", "all slots unused", "float16, long row"}

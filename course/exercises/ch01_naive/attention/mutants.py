@@ -5,7 +5,7 @@ from course.exercise import edit, mutant
 MUTANTS = [
     mutant(
         "no_scale",
-        inputs=("plain", "scale given"),
+        inputs="plain",
         says="The scores are not scaled: multiply them by `scale`, or by 1 / sqrt(head_dim).",
         reference=edit("scale * (q @ k.swapaxes(-1, -2))", "q @ k.swapaxes(-1, -2)"),
         variant=edit("factor * np.einsum", "np.einsum"),
@@ -137,6 +137,24 @@ MUTANTS = [
         ),
         reference=edit("k[:, :, :used], v[:, :, :used]", "k, v"),
         variant=edit("max(0, first + q_len) if causal else k_len", "k_len"),
+    ),
+    mutant(
+        "negative_cut",
+        inputs="all slots unused",
+        right="unused slots",
+        says=(
+            "input_pos + q_len is negative here, and a slice that ends at -1 leaves out one key at "
+            "the end instead of taking none. Cut at 0 at the least."
+        ),
+        reference=edit("max(0, input_pos + q_len)", "input_pos + q_len"),
+        variant=edit("max(0, first + q_len)", "first + q_len"),
+    ),
+    mutant(
+        "half_precision",
+        inputs="float16, large products",
+        says="You compute in float16, which overflows at 65504. Convert to float32 before `@`.",
+        reference=edit("np.promote_types(q.dtype, np.float32)", "q.dtype"),
+        variant=edit("else np.float32", "else q.dtype"),
     ),
     mutant(
         "float64_result",

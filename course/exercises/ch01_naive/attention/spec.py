@@ -34,6 +34,11 @@ def inputs(rng):
     unused = qkv(1, 2, 1, 3, 9, 8)
     for array in unused[1:]:
         array[:, :, 5:] = np.nan
+    before_all_keys = qkv(1, 2, 2, 2, 4, 8)
+    for array in before_all_keys[1:]:
+        array[:] = np.nan
+    large = qkv(1, 2, 2, 3, 4, 64, np.float16)
+    large[0][:], large[1][:] = 100, 100
     strided = tuple(array.swapaxes(1, 2) for array in qkv(1, 5, 5, 3, 3, 4))
     return {
         "plain": case("two batches of two heads", qkv(2, 2, 2, 5, 7, 16)),
@@ -60,6 +65,12 @@ def inputs(rng):
             causal=True,
             input_pos=2,
         ),
+        "all slots unused": case(
+            "input_pos=-3 with 2 queries, so that none sees a key, and NaN in all of K and V",
+            before_all_keys,
+            causal=True,
+            input_pos=-3,
+        ),
         "grouped heads": case(
             "6 query heads on 3 KV heads", one_hot_values(*qkv(2, 6, 3, 4, 5, 8))
         ),
@@ -72,6 +83,9 @@ def inputs(rng):
         "scale zero": case("scale=0.0", qkv(1, 2, 2, 4, 5, 8), scale=0.0),
         "float16": case("float16", qkv(1, 2, 1, 9, 12, 16, np.float16), causal=True),
         "float16, long row": case("float16, 4096 equal scores", flat),
+        "float16, large products": case(
+            "float16 with products of 640000, more than float16 holds", large
+        ),
         "float64": case("float64", qkv(1, 2, 2, 4, 5, 8, np.float64)),
         "strided": case("arrays that are not contiguous", strided),
         "no keys": case("no keys at all", qkv(1, 2, 2, 3, 0, 8)),

@@ -32,26 +32,40 @@ MUTANTS = [
     mutant(
         "wrong_axis",
         inputs=("rising scores", "four axes"),
-        says="The sum runs over the first axis, so columns sum to 1 instead of rows.",
-        reference=edit("p.sum(axis=-1, keepdims=True)", "p.sum(axis=0, keepdims=True)"),
-        variant=edit(*POWERS_ONLY, ("return result", "return result / result.sum(axis=0)")),
+        says="Your softmax runs over the first axis, so columns sum to 1 instead of rows.",
+        reference=edit(
+            "p.sum(axis=-1, keepdims=True)",
+            "p.sum(axis=0, keepdims=True)",
+            ("s_wide.max(axis=-1", "s_wide.max(axis=0"),
+        ),
+        variant=edit(
+            "    result = np.zeros",
+            "    s = np.moveaxis(s, 0, -1)\n    result = np.zeros",
+            ("return result", "return np.moveaxis(result, -1, 0)"),
+        ),
     ),
     mutant(
         "sum_of_everything",
         inputs=("plain", "rising scores"),
         says="You divide by the sum of all powers: the whole array sums to 1 instead of each row.",
         reference=edit("p.sum(axis=-1, keepdims=True)", "p.sum()"),
-        variant=edit(*POWERS_ONLY, ("return result", "return result / result.sum()")),
+        variant=edit(
+            *POWERS_ONLY,
+            ("return result", "return (result / result.sum(dtype=wide)).astype(s.dtype)"),
+        ),
     ),
     mutant(
         "no_keepdims",
-        inputs=("plain", "rows far apart"),
+        inputs="plain",
         says=(
-            "The sums have lost their last axis (keepdims), so NumPy lines them up with the "
-            "columns: an error on most shapes, and a wrong result on square ones."
+            "The maximum or the sum has lost its last axis, so NumPy lines it up with the columns: "
+            "an error on most shapes, a wrong result on square ones. keepdims=True keeps the axis."
         ),
         reference=edit("p.sum(axis=-1, keepdims=True)", "p.sum(axis=-1)"),
-        variant=edit(*POWERS_ONLY, ("return result", "return result / result.sum(axis=-1)")),
+        variant=edit(
+            *POWERS_ONLY,
+            ("return result", "return (result / result.sum(axis=-1, dtype=wide)).astype(s.dtype)"),
+        ),
     ),
     mutant(
         "not_normalised",
@@ -95,16 +109,20 @@ MUTANTS = [
         inputs="plain",
         says="It writes into its argument, which the caller still needs (`-=` and `out=` do that).",
         reference=edit(
-            "s.astype(np.promote_types(s.dtype, np.float32))",
-            "s",
-            ("s_wide - row_max)", "s_wide)"),
-            ("    p = np.exp", "    s_wide -= row_max\n    p = np.exp"),
+            "p = np.exp(s_wide - row_max)",
+            "s -= row_max.astype(s.dtype)\n    p = np.exp(s.astype(s_wide.dtype))",
         ),
         variant=edit(
-            "s[place].astype(wide)",
-            "s[place]",
-            ("        powers =", "        row -= row[visible].max()\n        powers ="),
+            "powers = np.exp(row - row[visible].max())",
+            "s[place] -= row[visible].max()\n        powers = np.exp(s[place].astype(wide))",
         ),
+    ),
+    mutant(
+        "half_precision",
+        inputs="float16, long row",
+        says="You compute in float16, where a sum past 65504 overflows. Convert to float32 first.",
+        reference=edit("np.promote_types(s.dtype, np.float32)", "s.dtype"),
+        variant=edit("else np.float32", "else s.dtype"),
     ),
     mutant(
         "wide_result",
