@@ -101,7 +101,9 @@ def _cells(path: Path, lines: list[str], start: int):
         if fence and not (inside and len(fence[1]) < len(inside)):
             if inside:
                 raise ChapterError(
-                    path, inside_line, f"this block isn't closed before the cell in {number + 1}"
+                    path,
+                    inside_line,
+                    f"this block isn't closed before the cell in line {number + 1}",
                 )
             yield from _prose(path, prose, prose_line)
             end = next(
@@ -124,7 +126,7 @@ def _cells(path: Path, lines: list[str], start: int):
 
 
 def _prose(path: Path, lines: list[str], line: int):
-    """A Markdown cell of `lines`, the first of which is line `line` of the file, if they say any."""
+    """A Markdown cell, unless `lines` are blank; the first is line `line` of the file."""
     if text := "\n".join(lines).strip():
         line += len(list(takewhile(lambda text: not text.strip(), lines)))
         _check_markdown(path, text, line)

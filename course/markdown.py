@@ -13,7 +13,9 @@ TITLED = ("admonition", "dropdown")
 FENCE = re.compile(r"^(?P<indent>[ ]*)(?P<fence>`{3,}(?!.*`)|~{3,}|:{3,}(?=\s*\{))(?P<info>.*)$")
 DIRECTIVE = re.compile(r"^\{(?P<name>[^}]*)\}(?P<title>.*)$")
 OPTION = re.compile(r"^:[\w-]+:")
-SPAN = re.compile(r"(?P<role>\{[A-Za-z][\w:+-]*\})?(?<!`)(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)")
+SPAN = re.compile(
+    r"(?P<role>\{[A-Za-z][\w:+-]*\})?(?<!`)(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"
+)
 
 
 class MarkdownError(ValueError):
@@ -70,6 +72,8 @@ def _plain(lines: list[str], first: int) -> list[str]:
         else:
             plain += lines[number : end + 1]
         number = end + 1
+        if directive and number < len(lines) and lines[number].strip():
+            plain.append("")  # or the next line would belong to the quote
     return plain
 
 
@@ -81,11 +85,11 @@ def _plain_directive(name: str, title: str, body: list[str], line: int) -> list[
     first = line + 1
     while body and OPTION.match(body[0]):  # options are about looks on the page
         body, first = body[1:], first + 1
+    if name in TITLES and title:  # Sphinx takes it for the first line of the text
+        body, first = [title, *body], first - 1
     body = "\n".join(_plain(body, first)).strip("\n").split("\n")
     if name == "dropdown":
         summary = f"<summary>{html.escape(title, quote=False)}</summary>"
         return ["<details>", summary, "", *body, "", "</details>"]
-    if name in TITLES and title:  # Sphinx takes it for the first line of the text
-        body = [title, *body]
     heading = TITLES.get(name, title)
     return [f"> {text}".rstrip() for text in (f"**{heading}**", "", *body)]

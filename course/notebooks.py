@@ -57,9 +57,8 @@ def page_notebook(chapter: Chapter) -> nbformat.NotebookNode:
 
 
 def to_bytes(notebook: nbformat.NotebookNode) -> bytes:
-    """The same bytes each time: sorted keys, one space of indent, a newline at the end."""
-    text = json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False)
-    return (text + "\n").encode()
+    """The same bytes each time, in the form that Jupyter itself writes, a line for each line."""
+    return (nbformat.writes(notebook) + "\n").encode()
 
 
 # ── cells ────────────────────────────────────────────────────────────────────────────────────
