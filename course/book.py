@@ -180,6 +180,8 @@ def execute(chapter: Chapter, notebook: nbformat.NotebookNode, log: Path) -> lis
         except nbclient.exceptions.DeadKernelError:
             problem = f"the kernel died; its last words are in {log}"
             raise failed(chapter, number, cell, problem) from None
+        except RuntimeError as error:  # what is left: the kernel never answered
+            raise BookError(f"{chapter.slug}: no kernel started: {error}; see {log}.") from None
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for number, cell in enumerate(cells, start=1):
         for output in cell.outputs:
