@@ -34,6 +34,7 @@ help:
 	@echo "PYTHON=FILE     the Python to make the environment with (3.11, 3.12 or 3.13)"
 	@echo "VENV=DIR        an environment to use instead of .venv; only what it lacks is installed"
 	@echo "WHEELS=DIR      install from the wheels in DIR, with no network"
+	@echo "LAB=OPTIONS     passed on to JupyterLab: LAB='--no-browser --port 8899'"
 
 environment:
 	@$(PICK); "$$python" -I course/environment.py "$(VENV)" $(if $(WHEELS),--wheels "$(WHEELS)")
@@ -46,7 +47,8 @@ test: environment
 
 # The folder of the course is JupyterLab's root, so that `pytest tests/` works in its terminal.
 lab: environment
-	@$(RUN) -m jupyterlab --ServerApp.root_dir="$(CURDIR)" --LabApp.default_url=/lab/tree/notebooks
+	@$(RUN) -m jupyterlab --ServerApp.root_dir="$(CURDIR)" \
+	  --LabApp.default_url=/lab/tree/notebooks $(LAB)
 
 serve:
 	@test -f book/_build/html/index.html || { echo "There is no book yet: make book" >&2; exit 1; }
