@@ -33,7 +33,7 @@ def define(program: Program) -> dict[str, object]:
             exec(compile(tree, filename, "exec"), vars(module))
         except (Exception, SystemExit) as error:
             where = place_of(error)
-            raise DefinitionFailed(describe(error) + (f" in {where}" if where else "")) from error
+            raise DefinitionFailed(describe(error) + (f" ({where})" if where else "")) from error
     return vars(module)
 
 
@@ -77,6 +77,11 @@ def describe(error: BaseException) -> str:
     text = str(error)
     if len(text) > 300:
         text = text[:300] + " …"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        text += (
+            f". No package `{error.name}` is installed here, and files beside the notebook are not "
+            "graded: put their code into a cell"
+        )
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from course.exercise import TIERS, chapter_of, exercise_ids, find_exercise
 from course.grader.isolate import LARGEST_NOTEBOOK_BYTES
-from course.grader.tiers import grade
+from course.grader.tiers import grade, seed_argument
 from course.grader.verdict import ERROR, NOT_ATTEMPTED, Grade, Verdict
 from course.paths import ROOT, write_whole
 
@@ -36,6 +36,7 @@ class Job:
     notebook: Path | None
     problem: str
     key: str
+    remark: str = ""  # for the teacher, beside what the grade says
 
 
 def find_learners(folder: Path) -> dict[str, list[Path]]:
@@ -45,7 +46,7 @@ def find_learners(folder: Path) -> dict[str, list[Path]]:
         if path.name in IGNORED_FOLDERS or path.name.startswith("."):
             continue
         if path.is_dir():
-            learners[path.name] = list(_notebooks(path))
+            learners.setdefault(path.name, []).extend(_notebooks(path))
         elif path.suffix == ".ipynb":
             chapters = sorted({chapter_of(id) for id in exercise_ids()}, key=len, reverse=True)
             name = path.stem
@@ -57,7 +58,7 @@ def find_learners(folder: Path) -> dict[str, list[Path]]:
             f"DIR: {folder} holds no notebooks; it should have a folder for each learner, with "
             "notebooks such as 01-naive.ipynb in it"
         )
-    return learners
+    return dict(sorted(learners.items()))
 
 
 def _notebooks(folder: Path) -> Iterator[Path]:
@@ -68,16 +69,30 @@ def _notebooks(folder: Path) -> Iterator[Path]:
                 yield Path(parent, name)
 
 
-def choose(notebooks: list[Path], chapter: str) -> tuple[Path | None, str]:
-    """The learner's notebook of a chapter, or why there is none to grade."""
+@dataclass(frozen=True)
+class Choice:
+    """A learner's notebook of a chapter, or the problem that leaves none to grade."""
+
+    notebook: Path | None = None
+    problem: str = ""
+    remark: str = ""
+
+
+def choose(notebooks: list[Path], chapter: str) -> Choice:
     exact = [path for path in notebooks if path.name == f"{chapter}.ipynb"]
-    found = exact or [path for path in notebooks if chapter in path.stem]
+    similar = [path for path in notebooks if chapter in path.stem and path not in exact]
+    found = exact or similar
     if not found:
-        return None, f"handed in no notebook {chapter}.ipynb"
+        return Choice(problem=f"handed in no notebook {chapter}.ipynb")
     if len(found) > 1:
-        names = ", ".join(sorted(path.name for path in found))
-        return None, f"handed in {len(found)} notebooks for {chapter} ({names}): keep one"
-    return found[0], ""
+        names = ", ".join(sorted(f"{path.parent.name}/{path.name}" for path in found))
+        problem = f"handed in {len(found)} notebooks for {chapter} ({names}): keep one"
+        return Choice(problem=problem)
+    remark = ""
+    if exact and similar:
+        others = ", ".join(sorted(path.name for path in similar))
+        remark = f"{chapter}: {exact[0].name} was graded, {others} was not"
+    return Choice(found[0], remark=remark)
 
 
 def plan(learners: dict[str, list[Path]], seed: int | None) -> list[Job]:
@@ -86,19 +101,25 @@ def plan(learners: dict[str, list[Path]], seed: int | None) -> list[Job]:
     jobs = []
     for learner, notebooks in learners.items():
         for exercise_id in exercise_ids():
-            notebook, problem = choose(notebooks, chapter_of(exercise_id))
-            content = _content_key(notebook) if notebook else problem
+            choice = choose(notebooks, chapter_of(exercise_id))
+            content = _content_key(choice.notebook) if choice.notebook else choice.problem
             parts = json.dumps([learner, exercise_id, content, seed, course_key])
             key = hashlib.sha256(parts.encode()).hexdigest()[:32]
-            jobs.append(Job(learner, exercise_id, notebook, problem, key))
+            job = Job(learner, exercise_id, choice.notebook, choice.problem, key, choice.remark)
+            jobs.append(job)
     return jobs
 
 
 def _content_key(notebook: Path) -> str:
-    size = notebook.stat().st_size
-    if size > LARGEST_NOTEBOOK_BYTES:
-        return f"{size} bytes"
-    return hashlib.sha256(notebook.read_bytes()).hexdigest()
+    try:
+        if not notebook.is_file():  # reading a pipe would never end
+            return "no file"
+        size = notebook.stat().st_size
+        if size > LARGEST_NOTEBOOK_BYTES:
+            return f"{size} bytes"
+        return hashlib.sha256(notebook.read_bytes()).hexdigest()
+    except OSError as error:  # grading it says the same, and to whom it concerns
+        return f"can't be read: {error.errno}"
 
 
 def _course_key() -> str:
@@ -178,7 +199,10 @@ def table(jobs: list[Job], grades: dict[str, Grade]) -> bytes:
     for job in jobs:
         by_learner.setdefault(job.learner, []).append(grades[job.key])
     for learner, results in by_learner.items():
-        remarks = [
+        remarks = list(
+            dict.fromkeys(job.remark for job in jobs if job.learner == learner and job.remark)
+        )
+        remarks += [
             f"{grade.exercise}: {_first_line(grade.verdict.message)}"
             for grade in results
             if grade.verdict.message
@@ -198,8 +222,9 @@ def table(jobs: list[Job], grades: dict[str, Grade]) -> bytes:
                 " | ".join(remarks),
             ]
         )
-    # The mark at the start makes spreadsheets read the names as UTF-8.
-    return b"\xef\xbb\xbf" + rows.getvalue().encode()
+    # The mark at the start makes spreadsheets read the names as UTF-8. File names and messages
+    # may hold what UTF-8 can't.
+    return b"\xef\xbb\xbf" + rows.getvalue().encode("utf-8", "backslashreplace")
 
 
 def _first_line(message: str) -> str:
@@ -220,7 +245,8 @@ def write_table(path: Path, content: bytes, results: Results) -> Path | None:
             return None
         if hashlib.sha256(present).hexdigest() != results.table_hash:
             stamp = time.strftime("%Y%m%d-%H%M%S")
-            saved = path.with_name(f"{path.stem}.saved-{stamp}{path.suffix}")
+            names = (f"{path.stem}.saved-{stamp}{'-again' * n}{path.suffix}" for n in range(100))
+            saved = next(p for p in map(path.with_name, names) if not p.exists())
             path.rename(saved)
     write_whole(path, content)
     results.add_table(content)
@@ -239,7 +265,7 @@ def add_arguments(parser) -> None:
         help="answers graded at the same time (default: one for each core)",
     )
     parser.add_argument(
-        "--seed", type=int, help="draw the inputs with this seed, the same for everybody"
+        "--seed", type=seed_argument, help="draw the inputs with this seed, the same for everybody"
     )
 
 

@@ -15,7 +15,11 @@ from pathlib import Path
 
 # Cell magics that run their cell as Python; the cells of all others are left out.
 PYTHON_CELL_MAGICS = {"%%time", "%%timeit", "%%capture", "%%prun"}
-MAGIC_LINE = re.compile(r"^(?P<indent>\s*)(?P<assigned>[\w, ]+=\s*)?[%!?]\S.*$|^.*\w\?{1,2}\s*$")
+MAGIC_LINE = re.compile(
+    r"^(?P<indent>\s*)(?P<assigned>[\w, ]+=\s*)?[%!?]\S.*$|^\s*[\w.]+\?{1,2}\s*$"
+)
+
+_MAKE_ANEW = "`python -m course notebooks --to DIR` makes a fresh one, to copy the answers into"
 
 
 class Unusable(Exception):
@@ -65,9 +69,17 @@ def read_cells(path: Path) -> list[CodeCell]:
     except FileNotFoundError:
         raise Unusable(f"there is no notebook {path.name}") from None
     except (ValueError, RecursionError) as error:
-        raise Unusable(f"{path.name} can't be read: it isn't valid JSON ({error})") from None
+        raise Unusable(
+            f"{path.name} can't be read: it isn't valid JSON ({error}). {_MAKE_ANEW}"
+        ) from None
+    if isinstance(notebook, dict) and "worksheets" in notebook:
+        raise Unusable(
+            f"{path.name} is in the notebook format of 2014: open it in JupyterLab and save it"
+        )
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
-        raise Unusable(f"{path.name} can't be read: it has no list of cells, so it's no notebook")
+        raise Unusable(
+            f"{path.name} can't be read: it has no list of cells, so it's no notebook. {_MAKE_ANEW}"
+        )
     cells = []
     for number, cell in enumerate(notebook["cells"], start=1):
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
@@ -92,7 +104,7 @@ def collect(cells: list[CodeCell], names: tuple[str, ...], exercise: str | None 
     for cell in cells:
         try:
             statements += _statements(cell)
-        except (SyntaxError, ValueError, RecursionError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             broken[cell.number] = (cell, error)
     for cell, error in broken.values():
         if cell.exercise == exercise or _might_define(cell.source, names):
@@ -119,17 +131,33 @@ def _statements(cell: CodeCell) -> list[Statement]:
     tree = _parse(cell.source)
     return [
         Statement(cell, node, _bound(node), _used(node))
-        for node in tree.body
-        if not isinstance(node, ast.Expr)
+        for statement in tree.body
+        if not isinstance(statement, ast.Expr)
+        for node in _split(statement)
     ]
+
+
+def _split(statement: ast.stmt) -> list[ast.stmt]:
+    """One import for each name: `import numpy as np, torch` must not need torch for np."""
+    if isinstance(statement, ast.Import):
+        parts = [ast.Import(names=[alias]) for alias in statement.names]
+    elif isinstance(statement, ast.ImportFrom):
+        parts = [
+            ast.ImportFrom(module=statement.module, names=[alias], level=statement.level)
+            for alias in statement.names
+        ]
+    else:
+        return [statement]
+    return [ast.copy_location(part, statement) for part in parts]
 
 
 def _parse(source: str) -> ast.Module:
     lines = source.split("\n")
-    if lines[0].startswith("%%"):
-        if lines[0].split()[0] not in PYTHON_CELL_MAGICS:
+    first = next((i for i, line in enumerate(lines) if line.strip()), 0)
+    if lines[first].startswith("%%"):
+        if lines[first].split()[0] not in PYTHON_CELL_MAGICS:
             return ast.Module([], type_ignores=[])
-        lines[0] = ""
+        lines[first] = ""
     try:
         return ast.parse("\n".join(lines))
     except SyntaxError:
@@ -153,7 +181,9 @@ def _bound(statement: ast.stmt) -> frozenset[str]:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 names.add(node.name)
                 return  # what is bound inside stays inside
-            case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp():
+            case ast.Lambda():
+                return
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 return
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:

@@ -34,13 +34,14 @@ def measure(got: np.ndarray, expected: np.ndarray) -> ErrorMeasure:
 
     A row that should be zero counts as infinitely wrong unless it's exactly zero.
     """
+    rows = expected.shape[:-1]
     got, expected = got.astype(np.float64), expected.astype(np.float64)
     if expected.size == 0:
         return ErrorMeasure(0.0, 0.0, ())
-    rows = expected.shape[:-1]
-    difference = _norm(got - expected)
-    size = _norm(expected)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    # What overflows here becomes inf or NaN, and neither is within any bound.
+    with np.errstate(all="ignore"):
+        difference = _norm(got - expected)
+        size = _norm(expected)
         by_row = np.where(difference == 0, 0.0, difference / size)
         total = _norm(difference.ravel())
         whole = 0.0 if total == 0 else float(total / _norm(size.ravel()))
@@ -157,9 +158,10 @@ def _number(value: float) -> str:
 
 def _kind(value: object) -> str:
     if isinstance(value, Unknown):
-        return f"a {value.type_name}"
+        return f"{'an' if value.type_name[:1].lower() in 'aeiou' else 'a'} {value.type_name}"
     if isinstance(value, np.ndarray):
         return f"a NumPy array of shape {value.shape} and dtype {value.dtype}"
     if value is None:
         return "None"
-    return f"{value!r} ({type(value).__name__})"
+    text = repr(value)
+    return f"{text if len(text) <= 80 else text[:80] + ' …'} ({type(value).__name__})"

@@ -45,25 +45,29 @@ def run_isolated(notebook: Path, exercise: Exercise, seed: int) -> Run:
         died, result = _run(notebook, exercise, seed, box)
         if died:
             return Run(died=died, seconds=time.monotonic() - started)
-        report, outcomes = load(result)
+        try:
+            report, outcomes = load(result)
+        except Exception as error:  # the answer could write to the file: anything may be in it
+            died = f"no result could be read from it ({type(error).__name__}: {error})"
+            return Run(died=died, seconds=time.monotonic() - started)
         return Run(report, outcomes, seconds=time.monotonic() - started)
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        died = f"no result could be read from it ({type(error).__name__}: {error})"
-        return Run(died=died, seconds=time.monotonic() - started)
     finally:
         shutil.rmtree(box, ignore_errors=True)
 
 
 def _run(notebook: Path, exercise: Exercise, seed: int, box: Path) -> tuple[str, Path]:
-    if not notebook.is_file():
-        return f"there is no notebook {notebook.name}", box
-    if (size := notebook.stat().st_size) > LARGEST_NOTEBOOK_BYTES:
-        return f"{notebook.name} has {size >> 20} MiB; clear its outputs and save it again", box
     folder = box / "copy"  # all that the answer may write to
     folder.mkdir()
-    copy = shutil.copyfile(notebook, folder / notebook.name)
+    copy = folder / notebook.name
+    if problem := _copy(notebook, copy):
+        return problem, box
     request, result = box / "request.json", box / "result.npz"
-    content = {"notebook": str(copy), "exercise": exercise.id, "seed": seed}
+    content = {
+        "notebook": str(copy),
+        "exercise": exercise.id,
+        "seed": seed,
+        "parent": os.getpid(),
+    }
     request.write_text(json.dumps(content), encoding="utf-8")
     # -P: a file beside the notebook must not stand in for one of our modules, or NumPy.
     command = [sys.executable, "-P", "-B", "-m", "course.grader.worker", request, result]
@@ -78,12 +82,29 @@ def _run(notebook: Path, exercise: Exercise, seed: int, box: Path) -> tuple[str,
     )
     tail = _Tail(process.stdout)
     killed = _watch(process, exercise)
-    tail.join()
+    tail.join(1)  # not for ever: a process that got away may hold the pipe
     if killed:
         return killed, result
     if process.returncode != 0 or result.stat().st_size == 0:
         return _how_it_ended(process.returncode, tail.text()), result
     return "", result
+
+
+def _copy(notebook: Path, target: Path) -> str:
+    """Copy a notebook; what is wrong with it if that can't be done."""
+    try:
+        if notebook.is_dir():
+            return f"{notebook.name} is a folder; a notebook is a file"
+        if not notebook.is_file():  # a link to nothing, a pipe
+            if os.path.lexists(notebook):
+                return f"{notebook.name} is no file, or a link to a file that isn't there"
+            return f"there is no notebook {notebook.name}"
+        if (size := notebook.stat().st_size) > LARGEST_NOTEBOOK_BYTES:
+            return f"{notebook.name} has {size >> 20} MiB; clear its outputs and save it again"
+        shutil.copyfile(notebook, target)
+    except OSError as error:
+        return f"{notebook.name} can't be read: {error.strerror}. Look at the file's permissions"
+    return ""
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -105,7 +126,6 @@ def _environment(folder: Path) -> dict[str, str]:
 def _watch(process: subprocess.Popen, exercise: Exercise) -> str:
     """Wait for the end; kill the whole process tree at a limit, and say which it was."""
     deadline = time.monotonic() + exercise.seconds
-    watched = psutil.Process(process.pid)
     while True:
         try:
             process.wait(POLL_SECONDS)
@@ -113,17 +133,17 @@ def _watch(process: subprocess.Popen, exercise: Exercise) -> str:
             if time.monotonic() > deadline:
                 _kill(process)
                 return f"it ran longer than {exercise.seconds:g} s: look for a loop that never ends"
-            if _memory(watched) > exercise.memory_bytes:
+            if _memory(process.pid) > exercise.memory_bytes:
                 _kill(process)
-                return f"it used more than {exercise.memory_bytes >> 30} GiB of memory"
+                return f"it used more than {exercise.memory_bytes / (1 << 30):g} GiB of memory"
         else:
             _kill(process)  # what it may have started
             return ""
 
 
-def _memory(process: psutil.Process) -> int:
+def _memory(pid: int) -> int:
     try:
-        return process.memory_info().rss
+        return psutil.Process(pid).memory_info().rss
     except psutil.Error:
         return 0
 
@@ -142,7 +162,11 @@ def _kill(process: subprocess.Popen) -> None:
 
 def _how_it_ended(code: int, printed: str) -> str:
     if code < 0:
-        return f"the process was killed by {signal.Signals(-code).name}"
+        known = {number.value: number.name for number in signal.Signals}
+        return (
+            f"the process was killed by {known.get(-code, f'signal {-code}')}: look for what can "
+            "crash Python itself, such as ctypes or a compiled library, or for too much memory"
+        )
     last = printed.strip().splitlines()[-1:] if code else []
     said = f"; its last words: {last[0][:200]}" if last else ""
     return (

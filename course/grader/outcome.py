@@ -2,18 +2,34 @@
 
 import json
 import re
+import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
+from course.grader.verdict import ERROR, NOT_ATTEMPTED, WRONG
+
+# What the process that ran an answer may say by itself. Nothing of it earns points, because the
+# answer could have said it.
+FINAL = (None, ERROR, WRONG, NOT_ATTEMPTED)
+
+# More than any exercise asks for; larger values would only cost the grader memory.
+LARGEST_ARRAY_BYTES = 64 << 20
+LARGEST_INT_BITS = 4096
+LARGEST_TEXT = 10_000
+LARGEST_COLLECTION = 1000
+
 
 @dataclass(frozen=True)
 class Unknown:
-    """A value of a type that no exercise asks for; only its name is passed on."""
+    """A value that no exercise asks for; only what it is, in words, is passed on."""
 
     type_name: str
+
+    def __repr__(self) -> str:
+        return f"<{self.type_name}>"
 
 
 @dataclass(frozen=True)
@@ -35,17 +51,30 @@ class Outcome:
 
 def plain(value: object, depth: int = 0) -> object:
     """A copy of `value` that shares no memory with it, of exact types only."""
-    if value is None or type(value) in (bool, int, float, str):
+    kind = type(value)
+    if value is None or kind in (bool, float):
         return value
-    if type(value) is np.ndarray and value.dtype.kind in "biufV?c":
+    if kind is int:
+        bits = value.bit_length()
+        return value if bits <= LARGEST_INT_BITS else Unknown(f"int of {bits} bits")
+    if kind is str:
+        length = len(value)
+        return value if length <= LARGEST_TEXT else Unknown(f"str of {length} characters")
+    if kind is np.ndarray:
+        if value.nbytes > LARGEST_ARRAY_BYTES:
+            return Unknown(f"NumPy array of {value.nbytes >> 20} MiB")
+        if value.dtype.kind not in "biufVc" or value.dtype.hasobject:
+            return Unknown(f"NumPy array of dtype {value.dtype}")
         return value.copy()
-    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+    # issubclass and not isinstance, which asks the value itself.
+    if issubclass(kind, np.generic) and value.dtype.kind in "biuf":
         return np.array(value)  # a scalar keeps its dtype as an array without axes
-    if depth < 4 and type(value) in (tuple, list) and len(value) <= 1000:
-        return type(value)(plain(item, depth + 1) for item in value)
-    if depth < 4 and type(value) is dict and all(type(key) is str for key in value):
-        return {key: plain(item, depth + 1) for key, item in value.items()}
-    return Unknown(type(value).__name__)
+    if depth < 4 and kind in (tuple, list, dict) and len(value) <= LARGEST_COLLECTION:
+        if kind is not dict:
+            return kind(plain(item, depth + 1) for item in value)
+        if all(type(key) is str and len(key) <= LARGEST_TEXT for key in value):
+            return {key: plain(item, depth + 1) for key, item in value.items()}
+    return Unknown(kind.__name__)
 
 
 def save(file: BinaryIO, report: dict, outcomes: dict[str, Outcome]) -> None:
@@ -75,6 +104,10 @@ def save(file: BinaryIO, report: dict, outcomes: dict[str, Outcome]) -> None:
 
 
 def load(path: Path) -> tuple[dict, dict[str, Outcome]]:
+    """What `save` wrote; any exception if it is something else, for an answer can write there."""
+    with zipfile.ZipFile(path) as archive:
+        if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+            raise ValueError("it's compressed, so it could be far larger than it looks")
     with np.load(path, allow_pickle=False) as file:
         data = json.loads(str(file["text"]))
 
@@ -97,4 +130,11 @@ def load(path: Path) -> tuple[dict, dict[str, Outcome]]:
             )
             for name, case in data["cases"].items()
         }
-    return data["report"], outcomes
+    report = data["report"]
+    notes = report.setdefault("notes", [])
+    texts = [report["message"], *notes]
+    for each in outcomes.values():
+        texts += [each.raised, each.where, *each.changed]
+    if report["verdict"] not in FINAL or not all(type(text) is str for text in texts):
+        raise ValueError("it isn't what the grader writes")
+    return report, outcomes

@@ -7,7 +7,7 @@ import pytest
 
 from course.exercise import TIERS, find_exercise
 from course.grader.report import as_json, as_text
-from course.grader.tiers import grade
+from course.grader.tiers import grade, seed_argument
 from course.grader.verdict import FAILURES, PASSED, Grade
 from course.paths import NOTEBOOKS, SOLUTIONS, write_whole
 
@@ -27,7 +27,9 @@ def pytest_addoption(parser):
     )
     group.addoption("--grade-json", metavar="FILE", help="write the report to FILE as JSON too")
     group.addoption(
-        "--seed", type=int, help="draw the inputs with this seed instead of the exercise's own"
+        "--seed",
+        type=seed_argument,
+        help="draw the inputs with this seed instead of the exercise's own",
     )
 
 

@@ -30,6 +30,13 @@ def grade(
     return Grade(exercise.id, exercise.points, verdicts, seed, seconds)
 
 
+def seed_argument(text: str) -> int:
+    """The value of `--seed`; argparse turns the ValueError into a usage error."""
+    if (seed := int(text)) < 0:
+        raise ValueError(f"--seed: 0 or more, got {seed}")
+    return seed
+
+
 def grade_value(notebook: Path, exercise: Exercise, seed: int) -> tuple[Verdict, float]:
     """Run the answer in a process of its own, and judge what it returned in this one."""
     run = run_isolated(notebook, exercise, seed)
@@ -38,7 +45,10 @@ def grade_value(notebook: Path, exercise: Exercise, seed: int) -> tuple[Verdict,
     notes = tuple(run.report.get("notes", ()))
     if run.report["verdict"] is not None:
         return Verdict(run.report["verdict"], run.report["message"], notes=notes), run.seconds
-    verdict = judge(exercise, exercise.cases(seed), run.outcomes, seed)
+    cases = exercise.cases(seed)
+    if cases.keys() != run.outcomes.keys():
+        return Verdict(ERROR, "not every result came back; grade it again"), run.seconds
+    verdict = judge(exercise, cases, run.outcomes, seed)
     return Verdict(verdict.kind, verdict.message, verdict.diagnosis, notes), run.seconds
 
 

@@ -90,7 +90,7 @@ def confine(folder: Path, banned: frozenset[str]) -> None:
     sys.addaudithook(hook)
 
 
-def _locations(banned: frozenset[str]) -> list[tuple[str, str]]:
+def _locations(banned: frozenset[str]) -> tuple[tuple[str, str], ...]:
     """Where banned modules and the course's own answers are: (name, start of the path)."""
     found = [("course.exercises", EXERCISES), ("book", ROOT / "book"), (".git", ROOT / ".git")]
     for name in banned - {"course"}:  # whose modules Python opens to show a traceback
@@ -98,7 +98,7 @@ def _locations(banned: frozenset[str]) -> list[tuple[str, str]]:
         if spec is not None:
             places = spec.submodule_search_locations or [spec.origin]
             found += [(name, place) for place in places if place]
-    return [(name, os.path.realpath(place) + os.sep) for name, place in found]
+    return tuple((name, os.path.realpath(place) + os.sep) for name, place in found)
 
 
 def end_with(parent: int) -> None:
@@ -171,6 +171,9 @@ def _run(notebook: Path, exercise: Exercise, cases: dict[str, Case]) -> tuple[di
         if isinstance(error.__cause__, NotYourOwn):
             return {"verdict": verdict.WRONG, "message": str(error.__cause__)}, {}
         return {"verdict": verdict.ERROR, "message": str(error)}, {}
+    if missing := [name for name in exercise.names if name not in names]:
+        message = f"`{missing[0]}` isn't defined after its cells have run"
+        return {"verdict": verdict.ERROR, "message": message}, {}
     report = {"verdict": None, "message": "", "notes": program.notes}
     answers = {name: names[name] for name in exercise.names}
     if answer.untouched(answers):
