@@ -17,6 +17,7 @@ from course.grader.collect import CodeCell, Program
 from course.grader.outcome import Outcome, plain
 
 MODULE = "answer"
+_FILE = "<notebook: "  # how the names of files begin that a notebook's cells are compiled as
 
 
 class DefinitionFailed(Exception):
@@ -88,16 +89,19 @@ def describe(error: BaseException) -> str:
 def place_of(error: BaseException) -> str:
     """The innermost line of the learner's own code that an error came through."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        in_file = frame.filename.startswith("<cell ")
+        in_file = frame.filename.startswith(_FILE)
         if in_file or "ipykernel_" in frame.filename or "<ipython-input" in frame.filename:
-            cell = frame.filename.strip("<>") if in_file else f"`{frame.name}`"
-            return f"{cell}, line {frame.lineno}: {(frame.line or '').strip()}"
+            # JupyterLab shows no numbers of cells; a function's name is found everywhere.
+            place = f"`{frame.name}`"
+            if in_file and frame.name == "<module>":
+                place = frame.filename.removeprefix(_FILE).removesuffix(">")
+            return f"{place}, line {frame.lineno}: {(frame.line or '').strip()}"
     return ""
 
 
 def _register(cell: CodeCell) -> str:
     """Let tracebacks and `inspect.getsource` find the cell's text."""
-    filename = f"<{cell.name}>"
+    filename = f"{_FILE}{cell.name}>"
     lines = [line + "\n" for line in cell.source.split("\n")]
     linecache.cache[filename] = (len(cell.source), None, lines, filename)
     return filename

@@ -34,7 +34,7 @@ class CodeCell:
 
     @property
     def name(self) -> str:
-        return f"cell {self.number}"
+        return f"the cell of {self.exercise}" if self.exercise else f"cell {self.number}"
 
 
 @dataclass
@@ -276,8 +276,9 @@ def _drop_untouched_copies(statements: list[Statement], names: tuple[str, ...]) 
             for stub in definitions:
                 if stub not in answers:
                     statements.remove(stub)
-            where = " and ".join(s.cell.name for s in definitions)
-            notes.append(f"`{name}` is defined in {where}; {answers[-1].cell.name} was graded")
+            where = " and ".join(str(s.cell.number) for s in definitions)
+            graded = answers[-1].cell.number  # both cells may be called by the exercise's id
+            notes.append(f"`{name}` is defined in cells {where}, from the top; {graded} was graded")
     return notes
 
 

@@ -40,7 +40,7 @@ class Outcome:
 
     value: object = None
     raised: str = ""
-    where: str = ""  # "cell 9, line 4: s = q @ k", if it raised in the answer
+    where: str = ""  # "`softmax`, line 4: s = q @ k", if it raised in the answer
     changed: tuple[str, ...] = ()  # arguments that the answer modified
 
     @property

@@ -155,9 +155,9 @@ def _grade(notebook: Path, exercise: Exercise, cases: dict[str, Case]) -> tuple[
         return _run(notebook, exercise, cases)
     except BaseException as error:  # KeyboardInterrupt and the like, raised by the answer
         where = answer.place_of(error)
-        if not where and not isinstance(error, MemoryError):
-            raise  # a fault of ours
         message = f"it raised {answer.describe(error)}" + (f" ({where})" if where else "")
+        if not where and not isinstance(error, MemoryError):
+            message = f"the grader itself failed, and the answer isn't at fault: {message}"
         return {"verdict": verdict.ERROR, "message": message}, {}
 
 

@@ -188,7 +188,7 @@ ROWS = {
     "untouched": Row(built(blank()), "not attempted", "", "not attempted"),
     "a syntax error in the answer": Row(
         built(answered("def softmax(s):\n    return (s")), "error",
-        "cell 22 isn't valid Python: '(' was never closed in line 2",
+        "the cell of 01-naive-softmax isn't valid Python: '(' was never closed in line 2",
     ),
     "a syntax error elsewhere": Row(built(with_cell("print(1", solved(), 2)), "passed", ""),
     "a deleted cell": Row(deleted, "error", "the cell of 01-naive-softmax was deleted. Copy it"),
@@ -197,7 +197,8 @@ ROWS = {
     "two answers": Row(two_answers, "passed", ""),
     "the function renamed": Row(
         built(answered(RIGHT.replace("def softmax", "def my_softmax"))), "error",
-        "cell 22 defines `my_softmax`. The exercise is graded by its name, so call it `softmax`",
+        "the cell of 01-naive-softmax defines `my_softmax`. The exercise is graded by its name, so "
+        "call it `softmax`",
     ),
     "a helper in an added cell at the end": Row(
         built(
@@ -230,7 +231,7 @@ ROWS = {
     "sys.exit": Row(answer("import sys\nsys.exit(0)"), "error", "it raised SystemExit: 0"),
     "sys.exit above the function": Row(
         answer("return N", "import sys\nN = sys.exit('done')"), "error",
-        "SystemExit: done (cell 22, line 2",
+        "SystemExit: done (the cell of 01-naive-softmax, line 2",
     ),
     "exit()": Row(answer("exit()"), "error", "SystemExit"),
     "os._exit": Row(answer("import os\nos._exit(0)"), "error", "before it returned anything"),
@@ -241,11 +242,11 @@ ROWS = {
         "killed by SIGSEGV: look for what can crash Python itself", marks=(POSIX,),
     ),
     "KeyboardInterrupt": Row(
-        answer("raise KeyboardInterrupt"), "error", "it raised KeyboardInterrupt (cell 22, line 3"
+        answer("raise KeyboardInterrupt"), "error", "it raised KeyboardInterrupt (`softmax`, line 3"
     ),
     "BaseException": Row(
         answer("raise Stop('now')", "class Stop(BaseException):\n    pass"), "error",
-        "it raised Stop: now (cell 22",
+        "it raised Stop: now (`softmax`",
     ),
     "an error whose text fails": Row(
         answer(

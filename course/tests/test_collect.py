@@ -206,20 +206,20 @@ def test_a_duplicated_cell_gets_a_note_that_says_which_was_graded(other):
     sources = ["def f():\n    return 7", STUB]
     program = collect(cells_of(sources if other == "after" else sources[::-1], 0), ("f",), ID)
     (note,) = program.notes
-    graded = "cell 1" if other == "after" else "cell 2"
-    assert note == f"`f` is defined in cell 1 and cell 2; {graded} was graded"
+    graded = 1 if other == "after" else 2
+    assert note == f"`f` is defined in cells 1 and 2, from the top; {graded} was graded"
 
 
 # Cells, which of them is the exercise's, and what the learner is told.
 UNUSABLE = {
     "syntax error in the answer": (
-        ["x = 1", "def f():\n    return ("], 1, "cell 2 isn't valid Python: '(' was never closed"
+        ["x = 1", "def f():\n    return ("], 1, f"the cell of {ID} isn't valid Python: '('"
     ),
     "syntax error in an added cell that defines it": (
         ["def f(:\n    pass", STUB], 1, "cell 1 isn't valid Python"
     ),
     "wrong indent": (["def f():\nreturn 7"], 0, "in line 2: return 7"),
-    "null byte": (["def f():\n    return '\0'"], 0, "cell 1 isn't valid Python"),
+    "null byte": (["def f():\n    return '\0'"], 0, f"the cell of {ID} isn't valid Python"),
     "function renamed": (["def g():\n    return 7"], 0, "so call it `f` again"),
     "function deleted, cell kept": (["x = 1"], 0, "`f` isn't defined in any cell"),
     "the only trace is a use": (["x = f()"], 0, "`f` isn't defined in any cell"),

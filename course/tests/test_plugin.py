@@ -54,7 +54,9 @@ def test_each_verdict_has_its_outcome_and_the_run_fails(run):
     assert "2 failed, 1 passed, 1 skipped" in outcome.stdout
     assert f"wrong: {SOFTMAX}\nIt fails on ordinary scores: relative error" in outcome.stdout
     assert f"error: {ATTENTION}\nIt fails on two batches" in outcome.stdout
-    assert "ZeroDivisionError: division by zero (cell 44, line 2: return 1 / 0)" in outcome.stdout
+    assert (
+        "ZeroDivisionError: division by zero (`attention`, line 2: return 1 / 0)" in outcome.stdout
+    )
     assert f"not attempted: {KEYS}" in outcome.stdout
     assert "Traceback" not in outcome.stdout and "plugin.py" not in outcome.stdout.split("SKIP")[0]
 
