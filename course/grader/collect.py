@@ -111,7 +111,11 @@ def collect(cells: list[CodeCell], names: tuple[str, ...], exercise: str | None 
             raise Unusable(f"{cell.name} isn't valid Python: {_describe(error)}")
     _check_names(cells, statements, names, exercise, broken)
     notes = _drop_untouched_copies(statements, names)
-    return Program(_needed(statements, names), notes)
+    needed = _needed(statements, names)
+    borrowed = {statement.cell.exercise for statement in needed} - {None, exercise}
+    if borrowed and exercise is not None:
+        notes.append(f"it uses your answer to {' and '.join(sorted(borrowed))}")
+    return Program(needed, notes)
 
 
 def is_stub(node: ast.AST) -> bool:

@@ -113,11 +113,17 @@ def _array_fault(got: object, expected: np.ndarray, case: Case) -> str | None:
     whole, row = BOUNDS[case.dtype.name]
     if error.whole <= whole and error.worst_row <= row:
         return None
+    got_row, right_row = np.ravel(wide[error.row]), np.ravel(expected[error.row])
+    with np.errstate(over="ignore", invalid="ignore"):  # -inf where it's due is no difference
+        farthest = int(np.argmax(np.nan_to_num(np.abs(got_row - right_row), nan=0.0)))
+    value, right = _apart(got_row[farthest], right_row[farthest])
+    place = [*error.row, farthest] if wide.ndim else []
+    if not right_row.any():
+        return f"row {list(error.row)} must be exactly 0, and element {place} is {value}"
     return (
         f"relative error {_number(error.whole)} over the whole result (at most {whole:g} is "
         f"allowed), {_number(error.worst_row)} in its worst row {list(error.row)} (at most "
-        f"{row:g}); that row begins {_begin(wide[error.row])}, "
-        f"and {_begin(expected[error.row])} is right"
+        f"{row:g}), where element {place} is {value} and should be {right}"
     )
 
 
@@ -147,9 +153,13 @@ def _norm(rows: np.ndarray) -> np.ndarray:
     return np.asarray(np.squeeze(largest, -1) * np.sqrt(np.sum(scaled * scaled, axis=-1)))
 
 
-def _begin(row: np.ndarray) -> str:
-    shown = ", ".join(_number(value) for value in np.ravel(row)[:4])
-    return f"[{shown}, …]" if np.size(row) > 4 else f"[{shown}]"
+def _apart(value: float, other: float) -> tuple[str, str]:
+    """Both numbers, with as many digits as it takes to tell them apart."""
+    for digits in (4, 8, 17):
+        shown = f"{value:.{digits}g}", f"{other:.{digits}g}"
+        if shown[0] != shown[1]:
+            break
+    return shown
 
 
 def _number(value: float) -> str:

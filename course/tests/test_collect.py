@@ -210,6 +210,13 @@ def test_a_duplicated_cell_gets_a_note_that_says_which_was_graded(other):
     assert note == f"`f` is defined in cells 1 and 2, from the top; {graded} was graded"
 
 
+def test_an_answer_that_uses_another_one_says_so():
+    other = CodeCell(1, "def g():\n    return 7", "01-naive-other")
+    (note,) = collect([other, CodeCell(2, "def f():\n    return g()", ID)], ("f",), ID).notes
+    assert note == "it uses your answer to 01-naive-other"
+    assert collect([other, CodeCell(2, "def f():\n    return 7", ID)], ("f",), ID).notes == []
+
+
 # Cells, which of them is the exercise's, and what the learner is told.
 UNUSABLE = {
     "syntax error in the answer": (

@@ -120,9 +120,19 @@ WRONG = {
     "-inf where a number is due": (rows([-INF]), rows([3]), "is -inf where 3 is expected"),
     "NaN without axes": (np.array(NAN, np.float32), np.array(1.0), "element [] is nan"),
     "a tiny number in a zero row": (
-        rows([1e-30, 0], [1, 2]), rows([0, 0], [1, 2]), "inf in its worst row [0]"
+        rows([1e-30, 0], [1, 2]), rows([0, 0], [1, 2]),
+        "row [0] must be exactly 0, and element [0, 0] is 1e-30",
     ),
-    "zeros": (rows([0, 0]), rows([1e-8, 1e-8]), "that row begins [0, 0], and [1e-08, 1e-08]"),
+    "zeros": (rows([0, 0]), rows([1e-8, 1e-8]), "element [0, 0] is 0 and should be 1e-08"),
+    "wrong in one place": (
+        rows([1, 2], [3, 5]), rows([1, 2], [3, 4]), "element [1, 1] is 5 and should be 4"
+    ),
+    "wrong beside a -inf": (
+        rows([-INF, 2]), rows([-INF, 3]), "element [0, 1] is 2 and should be 3"
+    ),
+    "wrong in the last digits": (
+        rows([3000.4]), rows([2999.6]), "element [0, 0] is 3000.3999 and should be 2999.6001"
+    ),
     "shape": (rows([1, 2]).T, rows([1, 2]), "shape (2, 1) where (1, 2) is expected"),
     "an axis too few": (rows(1, 2), rows([1, 2]), "shape (2,) where (1, 2) is expected"),
     "wider": (rows([1.0], dtype=np.float64), rows([1]), "dtype float64 where float32"),
