@@ -202,11 +202,10 @@ def table(jobs: list[Job], grades: dict[str, Grade]) -> bytes:
         remarks = list(
             dict.fromkeys(job.remark for job in jobs if job.learner == learner and job.remark)
         )
-        remarks += [
-            f"{grade.exercise}: {_first_line(grade.verdict.message)}"
-            for grade in results
-            if grade.verdict.message
-        ]
+        said: dict[str, list[str]] = {}  # a notebook that can't be read fails all that is in it
+        for grade in results:
+            said.setdefault(_first_line(grade.verdict.message), []).append(grade.exercise)
+        remarks += [f"{', '.join(which)}: {text}" for text, which in said.items() if text]
         per_chapter = [
             sum(grade.points for grade in results if chapter_of(grade.exercise) == chapter)
             for chapter in chapters
