@@ -203,8 +203,8 @@ def table(jobs: list[Job], grades: dict[str, Grade]) -> bytes:
             dict.fromkeys(job.remark for job in jobs if job.learner == learner and job.remark)
         )
         said: dict[str, list[str]] = {}  # a notebook that can't be read fails all that is in it
-        for grade in results:
-            said.setdefault(_first_line(grade.verdict.message), []).append(grade.exercise)
+        for each in results:
+            said.setdefault(_first_line(each.verdict.message), []).append(each.exercise)
         remarks += [f"{', '.join(which)}: {text}" for text, which in said.items() if text]
         per_chapter = [
             sum(grade.points for grade in results if chapter_of(grade.exercise) == chapter)
