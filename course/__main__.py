@@ -15,6 +15,12 @@ COMMANDS = {
 }
 
 
+NOT_INSTALLED = """{name} is not installed for {python}.
+Activate the environment of the course (source .venv/bin/activate), or see what is missing:
+    python -m course doctor
+"""
+
+
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(prog="python -m course", description=__doc__)
@@ -23,7 +29,12 @@ def main(arguments: list[str] | None = None) -> int:
     for name, (module, summary) in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary.capitalize() + ".")
         if name == asked:
-            implementation = importlib.import_module(module)
+            try:
+                implementation = importlib.import_module(module)
+            except ModuleNotFoundError as error:
+                if (error.name or "course").split(".")[0] in ("course", "kernels"):
+                    raise  # a fault of ours
+                parser.exit(2, NOT_INSTALLED.format(name=error.name, python=sys.executable))
             implementation.add_arguments(command)
             command.set_defaults(run=implementation.run)
     args = parser.parse_args(arguments)

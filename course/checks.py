@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import xml.etree.ElementTree
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,18 @@ def python(*arguments: str | Path, **settings: str) -> None:
         raise Failed(f"exit status {outcome.returncode}")
 
 
+def tests(report: Path, *arguments: str, **settings: str) -> None:
+    """Run pytest, and keep its report for the last lines, which name what was skipped."""
+    python(*PYTEST, f"--junitxml={report}", *arguments, **settings)
+
+
+def skipped(report: Path) -> str:
+    """Such as "browser: 37 of 37", from pytest's report; empty if nothing was skipped."""
+    suite = xml.etree.ElementTree.parse(report).getroot()[0]
+    count = int(suite.get("skipped", 0))
+    return f"{report.stem}: {count} of {suite.get('tests')}" if count else ""
+
+
 def grade(folder: Path, verdict: str) -> None:
     """Every exercise in `folder` must get `verdict`: pytest lets a skip pass, this does not."""
     report = folder.parent / f"{folder.name}.json"
@@ -66,14 +79,16 @@ def steps(scratch: Path) -> Iterator[Step]:
     course = ("-m", "course")
     yield Step("lint", lambda: python("-m", "ruff", "check", "."))
     yield Step("format", lambda: python("-m", "ruff", "format", "--check", "."))
-    yield Step("our tests", lambda: python(*PYTEST, *SPREAD, *TESTS, f"--ignore={PAGES}"))
+    ours = [*SPREAD, *TESTS, f"--ignore={PAGES}"]
+    yield Step("our tests", lambda: tests(scratch / "our tests.xml", *ours))
     yield Step("fresh notebooks", lambda: python(*course, "notebooks", "--to", fresh))
     yield Step("autograder on the solutions", lambda: grade(fresh / "solutions", "passed"))
     yield Step("autograder, untouched", lambda: grade(fresh / "notebooks", "not attempted"))
     yield Step("nbval", lambda: python(*PYTEST, *SPREAD, *NBVAL, fresh))
     yield Step("drift", lambda: python(*course, "notebooks", "--check"))
     yield Step("book from clean", lambda: python(*course, "book", "--clean", "--output", scratch))
-    yield Step("browser", lambda: python(*PYTEST, "-n", WORKERS, PAGES, BOOK_HTML=str(html)))
+    browser = ["-n", WORKERS, PAGES]
+    yield Step("browser", lambda: tests(scratch / "browser.xml", *browser, BOOK_HTML=str(html)))
 
 
 def main() -> int:
@@ -88,6 +103,9 @@ def main() -> int:
                 print(f"make test: the step '{step.name}' failed: {reason}", file=sys.stderr)
                 return 1
             print(f"--- {step.name}: {time.monotonic() - begun:.0f} s", flush=True)
+        skips = list(filter(None, map(skipped, sorted(Path(scratch).glob("*.xml")))))
+    if skips:
+        print(f"\nSkipped, for the reasons above, and so not checked: {'; '.join(skips)}.")
     print(f"\nAll of it took {time.monotonic() - start:.0f} s.")
     print("make test: all steps passed")
     return 0

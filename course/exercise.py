@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from course.paths import EXERCISES
+from course.paths import CHAPTERS, EXERCISES
 
 TIERS = ("value", "compile", "gpu", "speed")
 
@@ -123,11 +123,18 @@ def chapter_of(exercise_id: str) -> str:
 
 
 def exercise_ids(folder: Path = EXERCISES) -> list[str]:
-    """Every exercise's id, sorted, so chapter by chapter."""
+    """Every exercise's id, in the order of the chapters and of their text."""
     found = [spec.parent for spec in folder.glob("ch[0-9][0-9]_*/*/spec.py")]
     if not found:
         raise FileNotFoundError(f"no exercises (chNN_name/exercise/spec.py) in {folder}")
-    return sorted(_id(path) for path in found)
+    return sorted((_id(path) for path in found), key=_place_in_text)
+
+
+def _place_in_text(exercise_id: str) -> tuple[str, int, str]:
+    chapter = chapter_of(exercise_id)
+    path = CHAPTERS / f"{chapter}.md"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return chapter, text.find(f"{{exercise}} {exercise_id}\n"), exercise_id
 
 
 def _id(folder: Path) -> str:

@@ -37,6 +37,10 @@ class Refused(Exception):
     """A notebook holds work that was not generated."""
 
 
+class UnknownChapter(ValueError):
+    """An argument names a chapter that isn't there."""
+
+
 class GitFailed(Exception):
     """git did not answer; the text says what it said."""
 
@@ -105,11 +109,15 @@ def _from_exercise(cell: Cell, form: str) -> list[dict]:
     exercise = find_exercise(cell.options["exercise"])
     points = "1 point" if exercise.points == 1 else f"{exercise.points} points"
     title = f"Exercise: {exercise.title} ({points})"
+    statement = cell.source
+    if exercise.forbidden:
+        names = " and ".join(f"`{name}`" for name in exercise.forbidden)
+        statement += f"\n\nNot allowed here: {names}, which would do it for you."
     if form == "page":
-        text = markdown.for_page(cell.source)
+        text = markdown.for_page(statement)
         return [_markdown(f"````{{admonition}} {title}\n:class: exercise\n\n{text}\n````")]
     hint = f"For a hint, run `python -m course hint {exercise.id}` in a terminal."
-    return [_markdown(f"### {title}\n\n{markdown.for_notebook(cell.source)}\n\n{hint}")]
+    return [_markdown(f"### {title}\n\n{markdown.for_notebook(statement)}\n\n{hint}")]
 
 
 def _from_code(cell: Cell, form: str) -> list[dict]:
@@ -410,7 +418,7 @@ def run(args) -> int:
         print("\n".join(write(force=args.force, chapters=chapters)))
     except (Refused, GitFailed, ValueError, OSError) as problem:
         print(problem, file=sys.stderr)
-        return 1
+        return 2 if isinstance(problem, UnknownChapter) else 1
     return 0
 
 
@@ -419,7 +427,7 @@ def _named(slugs: list[str]) -> list[Chapter] | None:
         return None
     chapters = {chapter.slug: chapter for chapter in find_chapters()}
     if unknown := [slug for slug in slugs if slug not in chapters]:
-        raise ValueError(f"CHAPTER: no {', '.join(unknown)}; there are {', '.join(chapters)}")
+        raise UnknownChapter(f"CHAPTER: no {', '.join(unknown)}; there are {', '.join(chapters)}")
     return [chapters[slug] for slug in slugs]
 
 

@@ -4,6 +4,9 @@ This part knows no right results. It runs in the process that holds the learner'
 returns is judged elsewhere.
 """
 
+import __future__
+
+import ast
 import linecache
 import sys
 import traceback
@@ -13,7 +16,7 @@ import warnings
 import numpy as np
 
 from course.exercise import Case, Exercise
-from course.grader.collect import CodeCell, Program
+from course.grader.collect import CodeCell, Program, is_future_import
 from course.grader.outcome import Outcome, plain
 
 MODULE = "answer"
@@ -28,10 +31,12 @@ def define(program: Program) -> dict[str, object]:
     """Execute a program in a module of its own and return its names."""
     module = types.ModuleType(MODULE)
     sys.modules[MODULE] = module
+    flags = 0
     for cell, tree in program.by_cell():
         filename = _register(cell)
+        flags |= _future_flags(tree)
         try:
-            exec(compile(tree, filename, "exec"), vars(module))
+            exec(compile(tree, filename, "exec", flags, dont_inherit=True), vars(module))
         except (Exception, SystemExit) as error:
             where = place_of(error)
             raise DefinitionFailed(describe(error) + (f" ({where})" if where else "")) from error
@@ -97,6 +102,12 @@ def place_of(error: BaseException) -> str:
                 place = frame.filename.removeprefix(_FILE).removesuffix(">")
             return f"{place}, line {frame.lineno}: {(frame.line or '').strip()}"
     return ""
+
+
+def _future_flags(tree: ast.Module) -> int:
+    """As in Jupyter, `from __future__ import annotations` holds for all later cells too."""
+    names = {alias.name for node in tree.body if is_future_import(node) for alias in node.names}
+    return sum(getattr(__future__, name).compiler_flag for name in names)
 
 
 def _register(cell: CodeCell) -> str:

@@ -228,7 +228,8 @@ def _used(statement: ast.stmt) -> frozenset[str]:
 
 
 def _needed(statements: list[Statement], names: tuple[str, ...]) -> list[Statement]:
-    needed, kept = set(names), set()
+    needed = set(names)
+    kept = {i for i, s in enumerate(statements) if is_future_import(s.node)}
     stars = {i for i, s in enumerate(statements) if "*" in s.binds}
     known = frozenset().union(*(s.binds for s in statements)) | set(dir(builtins))
     while True:
@@ -239,6 +240,10 @@ def _needed(statements: list[Statement], names: tuple[str, ...]) -> list[Stateme
             return [statements[i] for i in sorted(kept)]
         kept |= more
         needed |= frozenset().union(*(statements[i].uses for i in more))
+
+
+def is_future_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def _check_names(cells, statements, names, exercise, broken) -> None:

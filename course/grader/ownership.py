@@ -30,7 +30,8 @@ class NotYourOwn(ImportError):
         )
 
 
-NAME_OPS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD", "IMPORT_NAME", "IMPORT_FROM")
+ATTRIBUTE_OPS = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")
+OWN_MODULES = ("answer", "__main__")  # of a saved notebook, and of one that is open
 
 
 def foreign_name(answers: list[object], forbidden: tuple[str, ...] = ()) -> str | None:
@@ -58,11 +59,12 @@ def foreign_name(answers: list[object], forbidden: tuple[str, ...] = ()) -> str 
             return first(of_object(item) for item in list(value.values())[:1000])
         if root(getattr(value, "__module__", None)) in modules:
             return f"{value.__module__}.{getattr(value, '__name__', type(value).__name__)}"
-        if getattr(value, "__name__", None) in FOREIGN_NAMES:
+        own = getattr(value, "__module__", None) in OWN_MODULES
+        if not own and getattr(value, "__name__", None) in FOREIGN_NAMES:
             return value.__name__
         if isinstance(value, types.MethodType):
             return of_object(value.__func__)
-        if isinstance(value, type) and value.__module__ in ("answer", "__main__"):
+        if isinstance(value, type) and own:
             return first(of_object(member) for member in vars(value).values())
         wrapped = getattr(value, "__wrapped__", None)
         if isinstance(value, types.FunctionType):
@@ -77,20 +79,17 @@ def foreign_name(answers: list[object], forbidden: tuple[str, ...] = ()) -> str 
     def of_code(code: types.CodeType, namespace: dict) -> str | None:
         for instruction in dis.get_instructions(code):
             name = instruction.argval
-            if instruction.opname == "LOAD_CONST":
-                if isinstance(name, types.CodeType):
-                    if found := of_code(name, namespace):
-                        return found
-                elif root(name) in modules and all(map(str.isidentifier, name.split("."))):
-                    return name  # importlib.import_module("kernels.naive")
-            elif instruction.opname in NAME_OPS:
-                if name in FOREIGN_NAMES:
-                    return name
-                if instruction.opname == "IMPORT_NAME" and root(name) in modules:
-                    return name
-                is_global = instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
-                if is_global and name in namespace and (found := of_object(namespace[name])):
-                    return found
+            operation, found = instruction.opname, None
+            if isinstance(name, types.CodeType):
+                found = of_code(name, namespace)
+            elif operation in ("LOAD_GLOBAL", "LOAD_NAME"):
+                found = of_object(namespace.get(name))  # a helper may have any name
+            elif (operation == "IMPORT_NAME" and root(name) in modules) or (
+                operation in ATTRIBUTE_OPS and name in FOREIGN_NAMES
+            ):
+                found = name
+            if found:
+                return found
         return None
 
     def first(found) -> str | None:

@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+from course.chapter import find_chapters
 from course.exercise import exercise_ids, find_exercise, mutants_of, variants_of
 from course.grader import answer, solution
 from course.grader.judge import judge
@@ -33,6 +34,11 @@ def planted(exercise_id, mutant, where):
         return solution.with_edit(exercise, mutant.reference)
     source = mutant.variant.apply(variants_of(exercise_id)["variant.py"])
     return solution.from_text(source, exercise)
+
+
+def test_exercises_are_in_the_order_of_the_text():
+    statements = [cell for chapter in find_chapters() for cell in chapter.cells]
+    assert [cell.options["exercise"] for cell in statements if cell.kind == "exercise"] == IDS
 
 
 @pytest.mark.parametrize("where", ["reference", "variant"])

@@ -13,9 +13,23 @@ MUTANTS = [
     mutant(
         "scale_without_root",
         inputs=("plain", "causal"),
-        says="You divide by head_dim. The scale is 1 / sqrt(head_dim).",
+        says="You divide by head_dim, or twice by its root. The scale is 1 / sqrt(head_dim), once.",
         reference=edit("1 / math.sqrt(head_dim)", "1 / head_dim"),
         variant=edit("head_dim**-0.5", "1 / head_dim"),
+    ),
+    mutant(
+        "divided_by_scale",
+        inputs="plain",
+        says="You divide by the scale. Scores are multiplied by it.",
+        reference=edit("scale * (q @ k.swapaxes(-1, -2))", "(q @ k.swapaxes(-1, -2)) / scale"),
+        variant=edit("factor * np.einsum", "1 / factor * np.einsum"),
+    ),
+    mutant(
+        "root_of_the_length",
+        inputs="plain",
+        says="You scale by the number of keys. The d in 1 / sqrt(d) is head_dim.",
+        reference=edit("1 / math.sqrt(head_dim)", "1 / math.sqrt(k_len)"),
+        variant=edit("head_dim**-0.5", "k_len**-0.5"),
     ),
     mutant(
         "scale_zero_ignored",
@@ -66,6 +80,19 @@ MUTANTS = [
         variant=edit(
             "        p = np.zeros_like(s)",
             "        s[hidden], hidden[:] = 0, False\n        p = np.zeros_like(s)",
+        ),
+    ),
+    mutant(
+        "hidden_scores_are_finite",
+        inputs="causal, more queries",
+        says=(
+            "A query that sees no key gives a mean of hidden values: with a number such as -1e9 "
+            "for all its scores, all its weights are equal. A hidden score is -inf."
+        ),
+        reference=edit("s, -np.inf)", "s, -1e9)"),
+        variant=edit(
+            "        p = np.zeros_like(s)",
+            "        s[hidden], hidden[:] = -1e9, False\n        p = np.zeros_like(s)",
         ),
     ),
     mutant(

@@ -71,7 +71,7 @@ MUTANTS = [
     ),
     mutant(
         "mebibytes",
-        inputs=("the book's table", "N = 8192"),
+        inputs=("N = 4096", "N = 8192"),
         says="The values are whole numbers of bytes. Convert to MiB where you print them.",
         reference=edit(
             "k_len * head_dim * itemsize",

@@ -13,8 +13,8 @@ def inputs(rng):
     q_len, extra = size(3, 50), size(1, 40)
     return {
         "one head": case("one head", q_len, q_len, 2 * q_len + 1),
-        "the book's table": case("the table's N = 4096, D = 64", 4096, 4096, 64),
-        "N = 8192": case("the table's N = 8192, D = 128", 8192, 8192, 128),
+        "N = 4096": case("N = 4096 and head_dim = 128, as in the table", 4096, 4096, 128),
+        "N = 8192": case("N = 8192 and head_dim = 128, as in the table", 8192, 8192, 128),
         "more keys": case("more keys than queries", q_len, q_len + extra, 8),
         "heads": case("32 heads", 128, 128, 64, num_heads=32, num_kv_heads=32),
         "grouped heads": case("32 heads on 4 KV heads", 128, 128, 64, num_heads=32, num_kv_heads=4),
