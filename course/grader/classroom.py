@@ -3,9 +3,11 @@
 Each learner is a folder in DIR that holds notebooks, at any depth, or a single notebook in DIR
 itself. Every answer is graded in a process of its own. Results are kept as they come, beside the
 table, so an interrupted run loses nothing and goes on where it stopped; a notebook that has
-changed since is graded again.
+changed since is graded again. One run at a time writes a table and its results: a lock file
+holds the process that does.
 """
 
+import contextlib
 import csv
 import hashlib
 import io
@@ -14,17 +16,28 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from course.exercise import TIERS, chapter_of, exercise_ids, find_exercise
-from course.grader.isolate import LARGEST_NOTEBOOK_BYTES
-from course.grader.tiers import grade, seed_argument
-from course.grader.verdict import ERROR, NOT_ATTEMPTED, Grade, Verdict
-from course.paths import ROOT, write_whole
+import psutil
 
-IGNORED_FOLDERS = {".ipynb_checkpoints", ".saved", "__MACOSX"}
+from course.exercise import chapter_of, exercise_ids, find_exercise
+from course.grader.isolate import LARGEST_NOTEBOOK_BYTES
+from course.grader.submissions import (
+    HandedIn,
+    Submission,
+    files_in,
+    grade_submission,
+    is_left_behind,
+    is_notebook,
+    learner_of,
+)
+from course.grader.tiers import seed_argument
+from course.grader.verdict import ERROR, PASSED, Grade, Verdict
+from course.paths import ROOT, check_target, write_whole
+
+POLL_SECONDS = 0.2  # how soon Ctrl-C is heard on Windows, where it can't end a wait
 
 
 @dataclass(frozen=True)
@@ -33,84 +46,63 @@ class Job:
 
     learner: str
     exercise: str
-    notebook: Path | None
-    problem: str
+    submission: Submission
     key: str
-    remark: str = ""  # for the teacher, beside what the grade says
 
 
-def find_learners(folder: Path) -> dict[str, list[Path]]:
-    """The notebooks of each learner, by name; ValueError if there are none at all."""
+def find_learners(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:
+    """The files of each learner, by name, and the loose files that are no notebooks.
+
+    ValueError if there are no notebooks at all, or if the folder is one learner's own.
+    """
     learners: dict[str, list[Path]] = {}
+    loose, nameless = [], []
     for path in sorted(folder.iterdir()):
-        if path.name in IGNORED_FOLDERS or path.name.startswith("."):
+        if is_left_behind(path.name):
             continue
         if path.is_dir():
-            learners.setdefault(path.name, []).extend(_notebooks(path))
-        elif path.suffix == ".ipynb":
-            chapters = sorted({chapter_of(id) for id in exercise_ids()}, key=len, reverse=True)
-            name = path.stem
-            for chapter in chapters:
-                name = name.replace(chapter, "")
-            learners.setdefault(name.strip(" -_.") or path.stem, []).append(path)
-    if not any(learners.values()):
+            learners.setdefault(path.name, []).extend(files_in(path))
+        elif not is_notebook(path):
+            loose.append(path)
+        elif name := learner_of(path):
+            learners.setdefault(name, []).append(path)
+        else:
+            nameless.append(path.name)
+    if nameless:
+        raise ValueError(
+            f"DIR: {folder} itself holds {' and '.join(nameless)}, as one learner's folder does; "
+            "give the folder above it, which has a folder for each learner"
+        )
+    if not any(is_notebook(path) for files in learners.values() for path in files):
         raise ValueError(
             f"DIR: {folder} holds no notebooks; it should have a folder for each learner, with "
             "notebooks such as 01-naive.ipynb in it"
         )
-    return dict(sorted(learners.items()))
+    return dict(sorted(learners.items())), loose
 
 
-def _notebooks(folder: Path) -> Iterator[Path]:
-    for parent, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in IGNORED_FOLDERS)
-        for name in sorted(files):
-            if name.endswith(".ipynb"):
-                yield Path(parent, name)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A learner's notebook of a chapter, or the problem that leaves none to grade."""
-
-    notebook: Path | None = None
-    problem: str = ""
-    remark: str = ""
-
-
-def choose(notebooks: list[Path], chapter: str) -> Choice:
-    exact = [path for path in notebooks if path.name == f"{chapter}.ipynb"]
-    similar = [path for path in notebooks if chapter in path.stem and path not in exact]
-    found = exact or similar
-    if not found:
-        return Choice(problem=f"handed in no notebook {chapter}.ipynb")
-    if len(found) > 1:
-        names = ", ".join(sorted(f"{path.parent.name}/{path.name}" for path in found))
-        problem = f"handed in {len(found)} notebooks for {chapter} ({names}): keep one"
-        return Choice(problem=problem)
-    remark = ""
-    if exact and similar:
-        others = ", ".join(sorted(path.name for path in similar))
-        remark = f"{chapter}: {exact[0].name} was graded, {others} was not"
-    return Choice(found[0], remark=remark)
-
-
-def plan(learners: dict[str, list[Path]], seed: int | None) -> list[Job]:
+def plan(learners: dict[str, HandedIn], seed: int | None) -> list[Job]:
     """Every exercise of every learner."""
     course_key = _course_key()
     jobs = []
-    for learner, notebooks in learners.items():
+    for learner, handed_in in learners.items():
+        submissions: dict[str, tuple[Submission, str]] = {}
         for exercise_id in exercise_ids():
-            choice = choose(notebooks, chapter_of(exercise_id))
-            content = _content_key(choice.notebook) if choice.notebook else choice.problem
+            chapter = chapter_of(exercise_id)
+            if chapter not in submissions:
+                found = handed_in.of(chapter)
+                submissions[chapter] = (found, _content_key(found))
+            submission, content = submissions[chapter]
             parts = json.dumps([learner, exercise_id, content, seed, course_key])
             key = hashlib.sha256(parts.encode()).hexdigest()[:32]
-            job = Job(learner, exercise_id, choice.notebook, choice.problem, key, choice.remark)
-            jobs.append(job)
+            jobs.append(Job(learner, exercise_id, submission, key))
     return jobs
 
 
-def _content_key(notebook: Path) -> str:
+def _content_key(submission: Submission) -> str:
+    if submission.verdict:
+        return submission.verdict.message
+    notebook = submission.notebook
     try:
         if not notebook.is_file():  # reading a pipe would never end
             return "no file"
@@ -134,32 +126,32 @@ def _course_key() -> str:
 
 def run_job(job: Job, seed: int | None) -> Grade:
     exercise = find_exercise(job.exercise)
-    if job.notebook is None:
-        kind = NOT_ATTEMPTED if job.problem.startswith("handed in no") else ERROR
-        verdicts = {exercise.tiers[0]: Verdict(kind, job.problem)}
-        return Grade(exercise.id, exercise.points, verdicts)
     try:
-        return grade(job.notebook, exercise, TIERS, seed)
+        return grade_submission(job.submission, exercise, seed=seed)
     except Exception as error:  # one learner's notebook must never lose the others' marks
         message = f"the grader itself failed: {type(error).__name__}: {error}"
         return Grade(exercise.id, exercise.points, {exercise.tiers[0]: Verdict(ERROR, message)})
 
 
+FIRST_BYTES = b'{"'  # of each line of results, as json.dumps writes it
+
+
 class Results:
-    """Grades by job, kept in a file of JSON lines that is only ever appended to."""
+    """Grades by job, kept in a file of JSON lines that is only ever appended to.
+
+    Reading it cuts off a half line, so the caller must hold the lock.
+    """
 
     def __init__(self, path: Path):
         self.path = path
         self.grades: dict[str, Grade] = {}
         self.table_hash = ""
-        self.whole_bytes = 0
         if path.exists():
             self._read(path.read_bytes())
 
     def _read(self, content: bytes) -> None:
-        for line in content.splitlines(keepends=True):
-            if not line.endswith(b"\n"):
-                break  # the last line of a run that was killed while it wrote
+        whole, newline, half = content.rpartition(b"\n")
+        for line in whole.splitlines():
             try:
                 entry = json.loads(line)
                 if "table" in entry:
@@ -167,12 +159,18 @@ class Results:
                 else:
                     self.grades[entry["key"]] = Grade.from_json(entry["grade"])
             except (ValueError, KeyError, TypeError):
-                raise ValueError(f"{self.path} isn't a file of results; move it away") from None
-            self.whole_bytes += len(line)
+                raise self._not_ours() from None
+        if half:  # the last line of a run that was killed while it wrote
+            if not half.startswith(FIRST_BYTES[: len(half)]):
+                raise self._not_ours()
+            os.truncate(self.path, len(whole) + len(newline))
+
+    def _not_ours(self) -> ValueError:
+        return ValueError(f"{self.path} isn't a file of results; move it away")
 
     def add(self, key: str, result: Grade) -> None:
-        self.grades[key] = result
         self._append({"key": key, "grade": result.as_json()})
+        self.grades[key] = result
 
     def add_table(self, content: bytes) -> None:
         self.table_hash = hashlib.sha256(content).hexdigest()
@@ -180,16 +178,53 @@ class Results:
 
     def _append(self, entry: dict) -> None:
         with self.path.open("ab") as file:
-            file.truncate(self.whole_bytes)
-            line = (json.dumps(entry) + "\n").encode()
-            file.write(line)
+            file.write((json.dumps(entry) + "\n").encode())
             file.flush()
             os.fsync(file.fileno())
-        self.whole_bytes += len(line)
 
 
-def table(jobs: list[Job], grades: dict[str, Grade]) -> bytes:
-    """The marks as CSV: a row for each learner with points, verdicts and reasons."""
+@contextlib.contextmanager
+def locked(out: Path) -> Iterator[None]:
+    """Hold the lock of a table; ValueError names the run that holds it already."""
+    path = out.with_name(out.name + ".lock")
+    while True:
+        try:
+            number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            break
+        except FileExistsError:
+            if holder := _holder(path):
+                raise ValueError(
+                    f"--out: {out} is being written by another run ({holder}); wait for it, or "
+                    f"give another file. If there is no such run, delete {path}"
+                ) from None
+    try:
+        with os.fdopen(number, "w") as file:
+            file.write(str(os.getpid()))
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _holder(lock: Path) -> str:
+    """Who holds a lock, in words; removes a lock whose process has ended, and returns ""."""
+    try:
+        number = int(lock.read_text())
+        # Our own number: in a container, each run may get the same one.
+        if number != os.getpid() and psutil.pid_exists(number):
+            return f"process {number}"
+    except FileNotFoundError:  # given back just now
+        return ""
+    except (ValueError, OverflowError):  # it has not written its number yet
+        return "one that has just started"
+    lock.unlink(missing_ok=True)
+    return ""
+
+
+def table(jobs: list[Job], grades: dict[str, Grade], remarks: dict[str, list[str]]) -> bytes:
+    """The marks as CSV: a row for each learner with points, verdicts and reasons.
+
+    `remarks` says what else there is to know about a learner's files.
+    """
     exercises = exercise_ids()
     chapters = sorted({chapter_of(id) for id in exercises})
     rows = io.StringIO(newline="")
@@ -199,13 +234,6 @@ def table(jobs: list[Job], grades: dict[str, Grade]) -> bytes:
     for job in jobs:
         by_learner.setdefault(job.learner, []).append(grades[job.key])
     for learner, results in by_learner.items():
-        remarks = list(
-            dict.fromkeys(job.remark for job in jobs if job.learner == learner and job.remark)
-        )
-        said: dict[str, list[str]] = {}  # a notebook that can't be read fails all that is in it
-        for each in results:
-            said.setdefault(_first_line(each.verdict.message), []).append(each.exercise)
-        remarks += [f"{', '.join(which)}: {text}" for text, which in said.items() if text]
         per_chapter = [
             sum(grade.points for grade in results if chapter_of(grade.exercise) == chapter)
             for chapter in chapters
@@ -218,7 +246,7 @@ def table(jobs: list[Job], grades: dict[str, Grade]) -> bytes:
                 sum(grade.points_possible for grade in results),
                 *per_chapter,
                 *(verdicts[id] for id in exercises),
-                " | ".join(remarks),
+                " | ".join([*remarks[learner], *_reasons(results)]),
             ]
         )
     # The mark at the start makes spreadsheets read the names as UTF-8. File names and messages
@@ -226,8 +254,15 @@ def table(jobs: list[Job], grades: dict[str, Grade]) -> bytes:
     return b"\xef\xbb\xbf" + rows.getvalue().encode("utf-8", "backslashreplace")
 
 
-def _first_line(message: str) -> str:
-    return message.split("\n")[0]
+def _reasons(grades: list[Grade]) -> list[str]:
+    """Why points are missing; what several exercises share, such as a broken notebook, once."""
+    said: dict[str, list[str]] = {}
+    for grade in grades:
+        if grade.verdict.kind != PASSED:
+            notes = [note for verdict in grade.tiers.values() for note in verdict.notes]
+            for text in dict.fromkeys([grade.verdict.message.split("\n")[0], *notes]):
+                said.setdefault(text, []).append(grade.exercise)
+    return [f"{', '.join(which)}: {text}" for text, which in said.items() if text]
 
 
 def _no_formula(text: str) -> str:
@@ -269,19 +304,28 @@ def add_arguments(parser) -> None:
 
 
 def run(args) -> int:
-    if args.jobs < 1:
-        print(f"--jobs: at least 1, got {args.jobs}", file=sys.stderr)
-        return 2
-    try:
-        if not args.folder.is_dir():
-            raise ValueError(f"DIR: {args.folder} is not a folder")
-        if not args.out.absolute().parent.is_dir():
-            raise ValueError(f"--out: there is no folder {args.out.absolute().parent}")
-        results = Results(args.out.with_name(args.out.name + ".results.jsonl"))
-        jobs = plan(find_learners(args.folder), args.seed)
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2
+    with contextlib.ExitStack() as held:
+        try:
+            if args.jobs < 1:
+                raise ValueError(f"--jobs: at least 1, got {args.jobs}")
+            if not args.folder.is_dir():
+                raise ValueError(f"DIR: {args.folder} is not a folder")
+            check_target("--out", args.out)
+            held.enter_context(locked(args.out))
+            results = Results(args.out.with_name(args.out.name + ".results.jsonl"))
+            files, loose = find_learners(args.folder)
+            learners = {name: HandedIn(paths, args.folder) for name, paths in files.items()}
+            jobs = plan(learners, args.seed)
+        except (ValueError, OSError) as error:
+            print(error, file=sys.stderr)
+            return 2
+        ours = (args.out.name, f"{args.out.stem}.saved-")  # the table may stand in DIR itself
+        if names := [path.name for path in loose if not path.name.startswith(ours)]:
+            print(f"in {args.folder}, but no notebooks and nobody's: {', '.join(names)}")
+        return _grade_and_write(jobs, learners, results, args)
+
+
+def _grade_and_write(jobs: list[Job], learners: dict[str, HandedIn], results: Results, args) -> int:
     waiting = [job for job in jobs if job.key not in results.grades]
     if len(waiting) < len(jobs):
         print(f"{len(jobs) - len(waiting)} of {len(jobs)} grades are known from an earlier run")
@@ -289,30 +333,48 @@ def run(args) -> int:
         _grade_all(waiting, results, args)
     except KeyboardInterrupt:
         print(
-            f"\nstopped; {len(results.grades)} grades are kept in {results.path}. Give the same "
+            f"stopped; {len(results.grades)} grades are kept in {results.path}. Give the same "
             "command again to go on",
             file=sys.stderr,
         )
         return 130
-    saved = write_table(args.out, table(jobs, results.grades), results)
+    remarks = {name: handed_in.remarks() for name, handed_in in learners.items()}
+    saved = write_table(args.out, table(jobs, results.grades, remarks), results)
     if saved:
         print(f"{args.out} had changes that weren't ours; they are kept in {saved}")
-    learners = len({job.learner for job in jobs})
-    print(f"{learners} learners, {len(jobs)} answers: marks in {args.out}")
+    print(f"{len(learners)} learners, {len(jobs)} answers: marks in {args.out}")
     return 0
 
 
 def _grade_all(waiting: list[Job], results: Results, args) -> None:
     from tqdm import tqdm
 
-    with ThreadPoolExecutor(args.jobs) as pool:
-        futures = {pool.submit(run_job, job, args.seed): job for job in waiting}
-        try:
-            bar = tqdm(
-                as_completed(futures), total=len(futures), unit="answer", disable=not futures
+    pool = ThreadPoolExecutor(args.jobs)
+    futures: dict[Future, Job] = {}
+    try:
+        for job in waiting:
+            futures[pool.submit(run_job, job, args.seed)] = job
+        pending = set(futures)
+        with tqdm(total=len(futures), unit="answer", disable=not futures) as bar:
+            while pending:
+                done, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
+                for future in done:
+                    results.add(futures[future].key, future.result())
+                    bar.update()
+    except KeyboardInterrupt:
+        pool.shutdown(wait=False, cancel_futures=True)
+        running = [find_exercise(job.exercise) for f, job in futures.items() if f.running()]
+        if running:
+            longest = max(exercise.seconds * len(exercise.tiers) for exercise in running)
+            print(
+                f"\nstopping: at most {longest:g} s for the answers that are being graded",
+                file=sys.stderr,
+                flush=True,
             )
-            for future in bar:
-                results.add(futures[future].key, future.result())
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        pool.shutdown()
+        for future, job in futures.items():
+            if not future.cancelled() and job.key not in results.grades:
+                results.add(job.key, future.result())
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)

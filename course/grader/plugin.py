@@ -7,9 +7,10 @@ import pytest
 
 from course.exercise import TIERS, find_exercise
 from course.grader.report import as_json, as_text
-from course.grader.tiers import grade, seed_argument
+from course.grader.submissions import HandedIn, files_in, grade_submission
+from course.grader.tiers import seed_argument
 from course.grader.verdict import FAILURES, PASSED, Grade
-from course.paths import NOTEBOOKS, SOLUTIONS, write_whole
+from course.paths import NOTEBOOKS, SOLUTIONS, check_target, write_whole
 
 NAMED = {"notebooks": NOTEBOOKS, "solutions": SOLUTIONS}
 
@@ -40,10 +41,18 @@ def pytest_configure(config):
             f"--grade: no folder {config.getoption('--grade')!r}; give notebooks, solutions or a "
             "folder that holds notebooks such as 01-naive.ipynb"
         )
-    config.stash[_FOLDER] = folder.resolve()
+    if target := config.getoption("--grade-json"):
+        try:
+            check_target("--grade-json", Path(target))
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from None
+    folder = folder.resolve()
+    config.stash[_FOLDER] = folder
+    config.stash[_HANDED_IN] = HandedIn(files_in(folder), folder.parent)
 
 
 _FOLDER = pytest.StashKey[Path]()
+_HANDED_IN = pytest.StashKey[HandedIn]()
 
 
 def graded(exercise_id: str):
@@ -52,9 +61,10 @@ def graded(exercise_id: str):
 
     def test(request, record_property):
         exercise = find_exercise(exercise_id)
-        notebook = request.config.stash[_FOLDER] / f"{exercise.chapter}.ipynb"
+        submission = request.config.stash[_HANDED_IN].of(exercise.chapter)
         tiers = tuple(request.config.getoption("--tier") or TIERS)
-        result = grade(notebook, exercise, tiers, request.config.getoption("--seed"))
+        seed = request.config.getoption("--seed")
+        result = grade_submission(submission, exercise, tiers, seed)
         record_property("grade", json.dumps(result.as_json()))
         verdict = result.verdict
         if verdict.kind in FAILURES:
@@ -75,13 +85,17 @@ def pytest_terminal_summary(terminalreporter, config):
         for name, value in getattr(report, "user_properties", ())
         if name == "grade"
     ]
-    if not grades:
+    target = config.getoption("--grade-json")
+    if config.getoption("--collect-only") or not (grades or target):
         return
-    grades = sorted({grade.exercise: grade for grade in grades}.values(), key=lambda g: g.exercise)
+    grades = list({grade.exercise: grade for grade in grades}.values())
     folder = config.stash[_FOLDER]
     terminalreporter.section(f"grades of {folder}")
-    terminalreporter.write_line(as_text(grades))
-    if target := config.getoption("--grade-json"):
+    if grades:
+        terminalreporter.write_line(as_text(grades))
+    for remark in config.stash[_HANDED_IN].remarks():
+        terminalreporter.write_line(remark)
+    if target:  # without any grades too: an old report must not pass for this run's
         content = json.dumps(as_json(grades, folder), indent=1) + "\n"
         write_whole(Path(target), content.encode())
         terminalreporter.write_line(f"written to {target}")

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
-from course.exercise import chapter_of
-from course.grader.verdict import Grade
+from course.exercise import chapter_of, exercise_ids
+from course.grader.verdict import NOT_RUN, Grade
 
 
 def by_chapter(grades: Iterable[Grade]) -> dict[str, list[Grade]]:
-    ordered = sorted(grades, key=lambda grade: grade.exercise)
+    order = exercise_ids()
+    ordered = sorted(grades, key=lambda grade: order.index(grade.exercise))
     return {
         chapter: list(group)
         for chapter, group in groupby(ordered, key=lambda grade: chapter_of(grade.exercise))
@@ -33,8 +34,20 @@ def as_text(grades: list[Grade]) -> str:
             tiers = ", ".join(f"{tier} {v.kind}" for tier, v in grade.tiers.items())
             lines.append(f"  {grade.exercise:<{width}}{grade.verdict.kind:<15}({tiers})")
             lines += [f"    note: {note}" for v in grade.tiers.values() for note in v.notes]
+        lines += _why_not_run(group)
     lines.append(f"all: {points_line(grades)}")
     return "\n".join(lines)
+
+
+def _why_not_run(grades: list[Grade]) -> list[str]:
+    """Each reason once for a tier: it's the machine's or the chapter's, not an exercise's."""
+    reasons = {
+        f"  {tier} not run: {verdict.message.replace(grade.exercise, 'the exercise')}": None
+        for grade in grades
+        for tier, verdict in grade.tiers.items()
+        if verdict.kind == NOT_RUN and verdict.message
+    }
+    return list(reasons)
 
 
 def as_json(grades: list[Grade], folder: Path) -> dict:

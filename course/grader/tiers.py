@@ -1,5 +1,6 @@
 """Grade one exercise of one notebook, tier by tier."""
 
+import argparse
 from pathlib import Path
 
 from course.exercise import TIERS, Exercise
@@ -31,10 +32,10 @@ def grade(
 
 
 def seed_argument(text: str) -> int:
-    """The value of `--seed`; argparse turns the ValueError into a usage error."""
-    if (seed := int(text)) < 0:
-        raise ValueError(f"--seed: 0 or more, got {seed}")
-    return seed
+    """The value of `--seed`, or the usage error that argparse and pytest show."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"a whole number, 0 or more, got {text!r}")
+    return int(text)
 
 
 def grade_value(notebook: Path, exercise: Exercise, seed: int) -> tuple[Verdict, float]:

@@ -11,14 +11,15 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from threading import Event
 
 import pytest
 from handed_in import NAIVE, SOFTMAX, START, TRAFFIC, answered, blank, solved, write
 
 from course.exercise import chapter_of, exercise_ids, find_exercise
-from course.grader import classroom
-from course.grader.verdict import ERROR, PASSED, Grade, Verdict
-from course.paths import ROOT
+from course.grader import classroom, submissions
+from course.grader.verdict import ERROR, PASSED, WRONG, Grade, Verdict
+from course.paths import ROOT, write_whole
 
 FULL = bool(os.environ.get("FULL"))
 CHAPTERS = (START, NAIVE)
@@ -140,7 +141,7 @@ def grading(monkeypatch):
         verdict = Verdict(PASSED) if right else Verdict(ERROR, "it is not\nright")
         return Grade(exercise.id, exercise.points, {"value": verdict}, seed or 0, 0.1)
 
-    monkeypatch.setattr(classroom, "grade", grade)
+    monkeypatch.setattr(submissions.grading, "grade", grade)
     monkeypatch.setattr(classroom, "_course_key", lambda: "the same course")
     return counted
 
@@ -167,6 +168,10 @@ LAYOUTS = {
         {"anna": ["anna/00-start", "anna/01-naive"], "ben": ["ben/01-naive"]},
     ),
     "nested": (["anna/week 1/work/01-naive.ipynb"], {"anna": ["work/01-naive"]}),
+    "several nested": (
+        ["anna/deep/one/two/01-naive.ipynb", "anna/deep/one/00-start.ipynb"],
+        {"anna": ["two/01-naive", "one/00-start"]},
+    ),
     "nbgrader's": (
         ["anna/chapter1/01-naive.ipynb", "anna/chapter0/00-start.ipynb"],
         {"anna": ["chapter0/00-start", "chapter1/01-naive"]},
@@ -180,6 +185,25 @@ LAYOUTS = {
         {"anna": ["anna/01-naive", "class/00-start-anna"]},
     ),
     "renamed by a browser": (["anna/01-naive (1).ipynb"], {"anna": ["anna/01-naive (1)"]}),
+    "copies": (
+        ["anna/01-naive(2).ipynb", "ben/01-naive-Copy1.ipynb", "cleo/01-naive - Copy.ipynb"],
+        {"anna": ["anna/01-naive(2)"], "ben": ["ben/01-naive-Copy1"],
+         "cleo": ["cleo/01-naive - Copy"]},
+    ),
+    "flat copies": (
+        ["dave 00-start.ipynb", "dave 01-naive (late).ipynb", "eve-00-start-Copy1.ipynb",
+         "eve-01-naive - Copy (2).ipynb", "01-naive_fay copy 2.ipynb"],
+        {"dave": ["class/dave 00-start", "class/dave 01-naive (late)"],
+         "eve": ["class/eve-00-start-Copy1", "class/eve-01-naive - Copy (2)"],
+         "fay": ["class/01-naive_fay copy 2"]},
+    ),
+    "other case": (
+        ["anna/01-Naive.IPYNB", "Ben-00-START.Ipynb"],
+        {"anna": ["anna/01-Naive.IPYNB"], "Ben": ["class/Ben-00-START.Ipynb"]},
+    ),
+    "what macOS leaves": (
+        ["anna/01-naive.ipynb", "anna/._01-naive.ipynb"], {"anna": ["anna/01-naive"]}
+    ),
     "checkpoints and archives ignored": (
         ["anna/01-naive.ipynb", "anna/.ipynb_checkpoints/01-naive-checkpoint.ipynb",
          "anna/__MACOSX/01-naive.ipynb", "anna/.saved/01-naive-2026.ipynb", ".hidden/a.ipynb",
@@ -213,23 +237,107 @@ def test_what_was_not_handed_in_is_said_and_is_no_error(tmp_path, grading):
     marks(folder, tmp_path / "marks.csv")
     (row,) = rows_of(tmp_path / "marks.csv")
     assert row[SOFTMAX] == "not attempted"
-    assert f"{SOFTMAX}, {TRAFFIC}: handed in no notebook 01-naive.ipynb" in row["remarks"]
+    of_chapter = ", ".join(name for name in exercise_ids() if chapter_of(name) == NAIVE)
+    assert f"{of_chapter}: handed in no notebook 01-naive.ipynb" in row["remarks"]
 
 
-def test_duplicates_are_never_chosen_between_in_silence(tmp_path, grading):
+@pytest.mark.parametrize("own", ["01-naive.ipynb", "01-Naive.IPYNB"])
+def test_duplicates_are_never_chosen_between_in_silence(own, tmp_path, grading):
     folder = simple_class(tmp_path / "class", "anna", "ben")
+    (folder / "anna" / "01-naive.ipynb").rename(folder / "anna" / own)
     (folder / "anna" / "01-naive (1).ipynb").write_text("right")
     (folder / "ben" / "old").mkdir()
     (folder / "ben" / "old" / "01-naive.ipynb").write_text("right")
     marks(folder, tmp_path / "marks.csv")
     anna, ben = rows_of(tmp_path / "marks.csv")
     assert anna[SOFTMAX] == "passed"
-    assert anna["remarks"] == "01-naive: 01-naive.ipynb was graded, 01-naive (1).ipynb was not"
+    assert anna["remarks"] == f"01-naive: {own} was graded, 01-naive (1).ipynb was not"
     assert ben[SOFTMAX] == "error"
     assert (
-        "2 notebooks for 01-naive (ben/01-naive.ipynb, old/01-naive.ipynb): keep"
+        "2 notebooks for 01-naive (ben/01-naive.ipynb, ben/old/01-naive.ipynb): keep"
         in (ben["remarks"])
     )
+
+
+def with_ids(*ids):
+    cells = [{"metadata": {"nbgrader": {"grade_id": name}}} for name in ids]
+    return json.dumps({"cells": cells, "text": "right"})
+
+
+# The content of `My Homework.ipynb`, and how often it is graded.
+HOMEWORK = {
+    "the answers' cells": (with_ids(SOFTMAX), 3),
+    "a check cell": (with_ids(f"{SOFTMAX}-check"), 3),
+    "both chapters": (with_ids(SOFTMAX, "00-start-visible-keys"), EXERCISES),
+    "broken": (with_ids(SOFTMAX)[:-9] + " right", 3),
+    "another course's": (with_ids("99-else-softmax"), 0),
+    "the id in a text": (json.dumps({"cells": [{"source": with_ids(SOFTMAX)}]}), 0),
+    "nothing": ("right", 0),
+}
+
+
+@pytest.mark.skipif(len(exercise_ids()) != 4, reason="it counts those of chapters 00 and 01")
+@pytest.mark.parametrize("name", HOMEWORK)
+def test_a_notebook_of_another_name_is_known_by_its_cells_or_named(name, tmp_path, grading):
+    content, count = HOMEWORK[name]
+    (tmp_path / "class" / "anna").mkdir(parents=True)
+    (tmp_path / "class" / "anna" / "My Homework.ipynb").write_text(content)
+    marks(tmp_path / "class", tmp_path / "marks.csv")
+    (row,) = rows_of(tmp_path / "marks.csv")
+    assert sum(grading.values()) == count
+    assert list(row.values()).count("passed") == count
+    unknown = "found My Homework.ipynb, which is no chapter's"
+    assert row["remarks"].startswith(unknown) if not count else unknown not in row["remarks"]
+
+
+def test_a_notebook_that_is_too_large_to_look_into_is_named(tmp_path, grading, monkeypatch):
+    monkeypatch.setattr(submissions, "LARGEST_NOTEBOOK_BYTES", 20)
+    (tmp_path / "class" / "anna").mkdir(parents=True)
+    (tmp_path / "class" / "anna" / "My Homework.ipynb").write_text(with_ids(SOFTMAX))
+    marks(tmp_path / "class", tmp_path / "marks.csv")
+    assert "found My Homework.ipynb" in rows_of(tmp_path / "marks.csv")[0]["remarks"]
+
+
+def test_nothing_handed_in_is_passed_over_in_silence(tmp_path, grading, capsys):
+    folder = simple_class(tmp_path / "class", "anna")
+    (folder / "ben").mkdir()
+    (folder / "ben" / "answers.zip").write_text("zip")
+    (folder / "cleo").mkdir()
+    for number in range(7):
+        (folder / "cleo" / f"part {number}.ipynb").write_text("right")
+    (folder / "My Homework.ipynb").write_text("right")
+    (folder / "dave.zip").write_text("zip")
+    marks(folder, folder / "marks.csv")
+    remarks = {row["learner"]: row["remarks"] for row in rows_of(folder / "marks.csv")}
+    assert list(remarks) == ["My Homework", "anna", "ben", "cleo"] and remarks["anna"] == ""
+    assert remarks["My Homework"].startswith("found My Homework.ipynb, which is no chapter's | ")
+    assert remarks["ben"].startswith("found answers.zip, which is no notebook | ")
+    assert "part 4.ipynb and 2 more, which are no chapter's" in remarks["cleo"]
+    marks(folder, folder / "marks.csv")
+    said = capsys.readouterr().out
+    assert said.count(f"in {folder}, but no notebooks and nobody's: dave.zip\n") == 2
+
+
+def test_notes_are_told_where_points_are_missing(tmp_path, monkeypatch):
+    def grade(notebook, exercise, tiers, seed):
+        verdict = Verdict(WRONG, "off\nby one", notes=("it uses your answer to 01-naive-softmax",))
+        kind = verdict if exercise.id == TRAFFIC else Verdict(PASSED, notes=("no matter",))
+        return Grade(exercise.id, exercise.points, {"value": kind})
+
+    monkeypatch.setattr(submissions.grading, "grade", grade)
+    marks(simple_class(tmp_path / "class", "anna"), tmp_path / "marks.csv")
+    assert rows_of(tmp_path / "marks.csv")[0]["remarks"] == (
+        f"{TRAFFIC}: off | {TRAFFIC}: it uses your answer to 01-naive-softmax"
+    )
+
+
+def test_a_notebook_is_read_once_however_many_exercises_it_has(tmp_path, grading, monkeypatch):
+    folder, read = simple_class(tmp_path / "class", "anna", "ben"), Counter()
+    honest = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: (read.update([path]), honest(path))[1])
+    marks(folder, tmp_path / "marks.csv")
+    notebooks = {path: count for path, count in read.items() if path.suffix == ".ipynb"}
+    assert len(notebooks) == 4 and set(notebooks.values()) == {1}
 
 
 NAMES = ['a, "b"', "Zoë Müller 李", " spaced  out ", "=cmd()", "+1", "-x", "@me", "it's", "a;b"]
@@ -251,20 +359,20 @@ def test_a_message_that_is_no_unicode_costs_nobody_the_table(tmp_path, grading, 
     def grade(notebook, exercise, tiers, seed):
         return Grade(exercise.id, 1, {"value": Verdict(ERROR, "bad \ud800")})
 
-    monkeypatch.setattr(classroom, "grade", grade)
+    monkeypatch.setattr(submissions.grading, "grade", grade)
     assert marks(simple_class(tmp_path / "class", "anna"), tmp_path / "marks.csv") == 0
     assert "bad \\ud800" in rows_of(tmp_path / "marks.csv")[0]["remarks"]
 
 
 def test_a_fault_of_the_grader_costs_one_grade_only(tmp_path, grading, monkeypatch):
-    honest = classroom.grade
+    honest = submissions.grading.grade
 
     def grade(notebook, exercise, tiers, seed):
         if exercise.id == SOFTMAX and notebook.parent.name == "anna":
             raise ZeroDivisionError("oh")
         return honest(notebook, exercise, tiers, seed)
 
-    monkeypatch.setattr(classroom, "grade", grade)
+    monkeypatch.setattr(submissions.grading, "grade", grade)
     assert marks(simple_class(tmp_path / "class", "anna", "ben"), tmp_path / "marks.csv") == 0
     anna, ben = rows_of(tmp_path / "marks.csv")
     assert anna["remarks"] == f"{SOFTMAX}: the grader itself failed: ZeroDivisionError: oh"
@@ -328,7 +436,7 @@ def test_a_changed_notebook_is_graded_alone(tmp_path, grading):
     (folder / "ben" / f"{NAIVE}.ipynb").write_text("no longer")
     marks(folder, out)
     of_chapter = [name for name in exercise_ids() if chapter_of(name) == NAIVE]
-    assert sorted(grading) == [f"ben/{NAIVE}.ipynb {name}" for name in of_chapter]
+    assert grading == {f"ben/{NAIVE}.ipynb {name}": 1 for name in of_chapter}
     assert [int(row["points"]) for row in rows_of(out)] == [POINTS, 1]
     assert list(tmp_path.glob("*saved*")) == [], "a table that is ours is simply replaced"
 
@@ -396,12 +504,13 @@ def test_a_results_file_that_was_cut_off_loses_its_last_line_only(name, tmp_path
     assert not grading
 
 
-def test_a_stranger_s_file_in_place_of_the_results_is_not_touched(tmp_path, grading, capsys):
+@pytest.mark.parametrize("diary", ["my diary\n", "my diary", '{"key": 1}\n', "{}"])
+def test_a_stranger_s_file_in_place_of_the_results_is_not_touched(diary, tmp_path, grading, capsys):
     folder = simple_class(tmp_path / "class", "anna")
     results = tmp_path / "marks.csv.results.jsonl"
-    results.write_text("my diary\n")
+    results.write_text(diary)
     assert marks(folder, tmp_path / "marks.csv") == 2
-    assert results.read_text() == "my diary\n"
+    assert results.read_text() == diary
     assert f"{results} isn't a file of results; move it away" in capsys.readouterr().err
 
 
@@ -417,22 +526,121 @@ def test_an_edited_table_is_kept_aside(tmp_path, grading, capsys):
     assert rows_of(out)[0]["learner"] == "anna"
 
 
-def test_an_interrupted_run_keeps_its_grades(tmp_path, grading, monkeypatch, capsys):
-    folder, out = simple_class(tmp_path / "class", "anna"), tmp_path / "marks.csv"
-    honest = classroom.Results.add
+def test_ctrl_c_says_how_long_it_takes_and_keeps_what_was_being_graded(
+    tmp_path, grading, monkeypatch, capsys
+):
+    folder, out = simple_class(tmp_path / "class", "anna", "ben"), tmp_path / "marks.csv"
+    honest_grade, honest_wait = submissions.grading.grade, classroom.wait
+    started, said = Event(), []
 
-    def add(self, key, result):
-        honest(self, key, result)
-        if len(self.grades) == 2:
+    def slow_grade(notebook, exercise, tiers, seed):
+        if sum(grading.values()) == 2:  # the third is under way when Ctrl-C comes
+            started.set()
+            for _ in range(500):
+                said.append(capsys.readouterr().err)
+                if "stopping" in said[-1]:
+                    break
+                time.sleep(0.01)
+        return honest_grade(notebook, exercise, tiers, seed)
+
+    def interrupted(*arguments):
+        if started.is_set():
             raise KeyboardInterrupt
+        return honest_wait(*arguments)
 
-    monkeypatch.setattr(classroom.Results, "add", add)
+    monkeypatch.setattr(submissions.grading, "grade", slow_grade)
+    monkeypatch.setattr(classroom, "wait", interrupted)
     assert marks(folder, out, "--jobs", "1") == 130
-    assert "2 grades are kept" in capsys.readouterr().err and not out.exists()
-    monkeypatch.setattr(classroom.Results, "add", honest)
-    marks(folder, out)
-    assert f"2 of {EXERCISES} grades are known" in capsys.readouterr().out
-    assert [int(row["points"]) for row in rows_of(out)] == [POINTS]
+    assert "stopping: at most 20 s for the answers that are being graded\n" in said[-1], "at once"
+    assert "3 grades are kept" in capsys.readouterr().err and not out.exists()
+    monkeypatch.undo()
+    assert (tmp_path / "marks.csv.results.jsonl").read_bytes().count(b"\n") == 3
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends Ctrl-C as POSIX does")
+def test_ctrl_c_is_heard_at_once_and_its_run_goes_on_later(tmp_path):
+    folder, out = tmp_path / "class", tmp_path / "marks.csv"
+    waiting = answered(
+        "import time\ndef naive_traffic(*_, **__):\n    time.sleep(5)\n    return {}", TRAFFIC
+    )
+    hand_in(folder / "anna", solved(START), waiting)
+    process = subprocess.Popen(
+        command(folder, out, "--jobs", 2), cwd=ROOT, stderr=subprocess.PIPE, encoding="utf-8"
+    )
+    results = out.with_name("marks.csv.results.jsonl")
+    deadline = time.monotonic() + 60
+    while (not results.exists() or results.read_bytes().count(b"\n") < EXERCISES - 1) and (
+        time.monotonic() < deadline
+    ):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    error = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert "stopping: at most 20 s" in error and f"{EXERCISES} grades are kept" in error
+    assert results.read_bytes().count(b"\n") == EXERCISES
+    assert not out.with_name("marks.csv.lock").exists()
+
+
+# ── two runs at once ─────────────────────────────────────────────────────────────────────────
+
+
+def test_a_second_run_on_the_same_table_is_refused(tmp_path, grading, capsys):
+    folder, out = simple_class(tmp_path / "class", "anna"), tmp_path / "marks.csv"
+    lock = tmp_path / "marks.csv.lock"
+    lock.write_text(str(os.getppid()))
+    assert marks(folder, out) == 2
+    error = capsys.readouterr().err
+    assert f"--out: {out} is being written by another run (process {os.getppid()})" in error
+    assert error.count("\n") == 1 and str(lock) in error
+    assert not grading and lock.exists() and list(tmp_path.glob("*.jsonl")) == []
+    assert marks(folder, tmp_path / "other.csv") == 0, "another table is another matter"
+
+
+def test_the_lock_is_held_from_the_reading_of_results_to_the_end(tmp_path, grading, monkeypatch):
+    folder, out = simple_class(tmp_path / "class", "anna"), tmp_path / "marks.csv"
+    lock, seen = tmp_path / "marks.csv.lock", []
+
+    def watched(name):
+        honest = getattr(classroom.Results, name)
+
+        def method(*arguments):
+            seen.append((name, lock.read_text()))
+            return honest(*arguments)
+
+        monkeypatch.setattr(classroom.Results, name, method)
+
+    for name in ("__init__", "add", "add_table"):
+        watched(name)
+    assert marks(folder, out) == 0
+    assert seen[0][0] == "__init__" and seen[-1][0] == "add_table"
+    assert {number for _, number in seen} == {str(os.getpid())} and not lock.exists()
+    assert marks(tmp_path / "gone", out) == 2 and not lock.exists()
+
+
+@pytest.mark.parametrize("whose", ["ended", "our own"])
+def test_a_lock_whose_run_is_gone_is_taken_over(whose, tmp_path, grading):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    number = ended.pid if whose == "ended" else os.getpid()
+    (tmp_path / "marks.csv.lock").write_text(str(number))
+    assert marks(simple_class(tmp_path / "class", "anna"), tmp_path / "marks.csv") == 0
+    assert not (tmp_path / "marks.csv.lock").exists()
+
+
+@pytest.mark.parametrize("content", ["", "x", "9" * 40])
+def test_a_lock_that_cannot_be_read_is_kept_and_named(content, tmp_path, grading, capsys):
+    lock = tmp_path / "marks.csv.lock"
+    lock.write_text(content)
+    assert marks(simple_class(tmp_path / "class", "anna"), tmp_path / "marks.csv") == 2
+    assert f"delete {lock}" in capsys.readouterr().err and lock.exists()
+
+
+def test_results_are_appended_and_never_cut_by_a_run_that_only_adds(tmp_path):
+    path = tmp_path / "results.jsonl"
+    first, second = classroom.Results(path), classroom.Results(path)
+    for number, results in enumerate((first, second, first)):
+        results.add(str(number), Grade(SOFTMAX, 2, {"value": Verdict(PASSED)}))
+    assert classroom.Results(path).grades.keys() == {"0", "1", "2"}
 
 
 def test_one_job_and_two_give_the_same_table(tmp_path, grading):
@@ -465,6 +673,13 @@ USAGE = {
     "empty folder": (["empty", "--out", "m.csv"], "DIR: empty holds no notebooks; it should have"),
     "no notebooks": (["none", "--out", "m.csv"], "DIR: none holds no notebooks"),
     "no folder for the table": (["class", "--out", "a/m.csv"], "--out: there is no folder"),
+    "a folder for the table": (["class", "--out", "empty"], "--out: empty is a folder; give a"),
+    "one learner's folder": (
+        ["class/anna", "--out", "m.csv"],
+        "DIR: class/anna itself holds 00-start.ipynb and 01-naive.ipynb, as one learner's folder "
+        "does; give the folder above it",
+    ),
+    "one learner's copies": (["copies", "--out", "m.csv"], "itself holds 01-Naive (1).IPYNB, as"),
     "no jobs": (["class", "--out", "m.csv", "--jobs", "0"], "--jobs: at least 1, got 0"),
 }
 
@@ -477,6 +692,8 @@ def test_a_usage_error_is_one_line(name, tmp_path, monkeypatch, capsys, grading)
     Path("none/anna").mkdir(parents=True)
     Path("file").touch()
     simple_class(Path("class"), "anna")
+    Path("copies").mkdir()
+    Path("copies/01-Naive (1).IPYNB").touch()
     assert marks(*[options[0], options[2]], *options[3:]) == 2
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1
@@ -487,4 +704,19 @@ def test_a_usage_error_is_one_line(name, tmp_path, monkeypatch, capsys, grading)
 def test_a_bad_seed_is_refused_before_anything_runs(seed, tmp_path, capsys):
     with pytest.raises(SystemExit) as caught:
         marks(tmp_path, tmp_path / "m.csv", f"--seed={seed}")
-    assert caught.value.code == 2 and "--seed" in capsys.readouterr().err
+    assert caught.value.code == 2
+    assert f"--seed: a whole number, 0 or more, got '{seed}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fails", ["write_bytes", "replace"])
+def test_a_file_that_cannot_be_written_leaves_no_part_of_it(fails, tmp_path, monkeypatch):
+    def fail(path, *_):
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "marks.csv").write_text("old")
+    monkeypatch.setattr(Path, fails, fail)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(tmp_path / "marks.csv", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["marks.csv"]
+    assert (tmp_path / "marks.csv").read_text() == "old"

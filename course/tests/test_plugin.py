@@ -8,7 +8,10 @@ import sys
 import pytest
 from handed_in import NAIVE, SOFTMAX, START, TRAFFIC, answered, blank, solved, write
 
-from course.exercise import exercise_ids
+from course.exercise import exercise_ids, find_exercise
+from course.grader.report import as_text
+from course.grader.submissions import HandedIn, files_in, grade_submission
+from course.grader.verdict import NOT_RUN, PASSED, Grade, Verdict
 from course.paths import ROOT
 
 ATTENTION, KEYS = "01-naive-attention", "00-start-visible-keys"
@@ -68,8 +71,8 @@ def test_points_stand_by_chapter_at_the_end(run, folder):
         "00-start: 0 of 1 points",
         f"{KEYS} not attempted (value not attempted)",
         "01-naive: 2 of 8 points",
-        f"{ATTENTION} error (value error)",
         f"{SOFTMAX} wrong (value wrong)",
+        f"{ATTENTION} error (value error)",
         f"{TRAFFIC} passed (value passed)",
         "all: 2 of 9 points",
     ]
@@ -106,7 +109,7 @@ def test_two_processes_give_the_same_report(run, folder, tmp_path):
 def test_solved_notebooks_pass_with_any_seed_and_quietly(tmp_path):
     for chapter in (START, NAIVE):
         write(tmp_path, solved(chapter), f"{chapter}.ipynb")
-    report = tmp_path / "new" / "report.json"
+    report = tmp_path / "report.json"
     outcome = graded("--grade", tmp_path, "--seed", "7", "-q", "--grade-json", report)
     assert outcome.returncode == 0, outcome.stdout
     assert "all: 9 of 9 points" in outcome.stdout and f"written to {report}" in outcome.stdout
@@ -125,6 +128,75 @@ def test_a_tier_that_no_exercise_has_is_skipped_with_the_reason_and_no_points(tm
     assert (exercise["verdict"], exercise["points"]) == ("not run", 0)
 
 
+def test_the_report_says_once_for_a_chapter_why_a_tier_was_not_run():
+    def grade(name, **reasons):
+        return Grade(name, 1, {tier: Verdict(*verdict) for tier, verdict in reasons.items()})
+
+    gone = (NOT_RUN, "there is no GPU")
+    text = as_text(
+        [
+            grade(KEYS, gpu=gone),
+            grade(SOFTMAX, value=(PASSED,), gpu=gone),
+            grade(TRAFFIC, value=(PASSED,), gpu=gone, speed=(NOT_RUN, f"{TRAFFIC} has no speed")),
+            grade(ATTENTION, value=(PASSED,), speed=(NOT_RUN, f"{ATTENTION} has no speed")),
+        ]
+    )
+    lines = [line.strip() for line in text.splitlines()]
+    assert [line for line in lines if "not run:" in line] == [
+        "gpu not run: there is no GPU",
+        "gpu not run: there is no GPU",
+        "speed not run: the exercise has no speed",
+    ]
+
+
+def test_nothing_selected_replaces_an_old_report(tmp_path):
+    report = tmp_path / "report.json"
+    report.write_text("old")
+    outcome = graded("--grade", tmp_path, "--grade-json", report, "--collect-only")
+    assert outcome.returncode == 0 and report.read_text() == "old", "nothing was to be graded"
+    outcome = graded("--grade", tmp_path, "--grade-json", report, "-k", "nothing_of_that_name")
+    assert outcome.returncode == 5, outcome.stdout
+    written = json.loads(report.read_text())
+    assert (written["points"], written["of"], written["chapters"]) == (0, 0, [])
+
+
+# Files of one learner, and what is said of chapter 01, by `class` and by `pytest tests/` alike.
+FOLDERS = {
+    "its own name": (["01-naive.ipynb"], "wrong", "It fails on "),
+    "a download": (["01-naive(2).ipynb"], "wrong", "It fails on "),
+    "a copy": (["01-naive-Copy1.ipynb"], "wrong", "It fails on "),
+    "nested": (["deep/one/two/01-naive.ipynb"], "wrong", "It fails on "),
+    "another name": (["My Homework.IPYNB"], "wrong", "It fails on "),
+    "two": (
+        ["01-naive.ipynb", "deep/01-naive.ipynb"],
+        "error",
+        "handed in 2 notebooks for 01-naive (anna/01-naive.ipynb, anna/deep/01-naive.ipynb): keep",
+    ),
+    "none": (["notes.md"], "not attempted", "handed in no notebook 01-naive.ipynb"),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_class_and_a_learner_get_the_same_verdict(name, tmp_path):
+    files, verdict, message = FOLDERS[name]
+    folder = tmp_path / "class" / "anna"
+    for file in files:
+        path = folder / file
+        write(path.parent, answered("def softmax(s):\n    return s"), path.name)
+    report = tmp_path / "report.json"
+    outcome = graded("--grade", folder, "--grade-json", report, "-k", "softmax")
+    assert outcome.returncode == (0 if verdict == "not attempted" else 1), outcome.stdout
+    (exercise,) = exercises_of(json.loads(report.read_text())).values()
+    (tier,) = exercise["tiers"].values()
+    handed_in = HandedIn(files_in(folder), folder.parent)
+    in_class = grade_submission(handed_in.of(NAIVE), find_exercise(SOFTMAX))
+    assert exercise["verdict"] == in_class.verdict.kind == verdict
+    assert tier["message"] == in_class.verdict.message
+    assert message in tier["message"]
+    assert all(remark in outcome.stdout for remark in handed_in.remarks())
+    assert bool(handed_in.remarks()) == (name == "none")
+
+
 USAGE = {
     "missing folder": (
         ["--grade", "no/such"],
@@ -132,8 +204,16 @@ USAGE = {
     ),
     "a file": (["--grade", "README.md"], "ERROR: --grade: no folder 'README.md'"),
     "unknown tier": (["--tier", "speedy"], "argument --tier: invalid choice: 'speedy'"),
-    "a seed that is no number": (["--seed", "x"], "argument --seed: invalid"),
-    "a negative seed": (["--seed=-1"], "argument --seed: invalid"),
+    "a seed that is no number": (["--seed", "x"], "--seed: a whole number, 0 or more, got 'x'"),
+    "a negative seed": (["--seed=-1"], "--seed: a whole number, 0 or more, got '-1'"),
+    "a folder for the report": (
+        ["--grade-json", "course"],
+        "ERROR: --grade-json: course is a folder; give a file",
+    ),
+    "no folder for the report": (
+        ["--grade-json", "no/such/report.json"],
+        "ERROR: --grade-json: there is no folder",
+    ),
 }
 
 
