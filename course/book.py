@@ -85,7 +85,7 @@ def build(folder: Path, *, clean: bool = False) -> Path:
     # in the menus of other pages, and a page that was removed stays in the book.
     index, stamp = folder / "html" / "index.html", folder / "book.json"
     fingerprint = digest(pages, CONFIG.read_bytes(), CONTENTS.read_bytes(), installed())
-    if index.is_file() and stamp.is_file() and json.loads(stamp.read_text()) == fingerprint:
+    if index.is_file() and stamp.is_file() and json.loads(stamp.read_bytes()) == fingerprint:
         print("Nothing has changed since the last build.")
         return index
     remove(folder, ("book.json", "source", "html", ".doctrees"))

@@ -80,7 +80,7 @@ def prepare(venv: Path, wheels: Path | None) -> None:
     installing, installed = venv / ".course-installing", venv / ".course-installed"
     python = interpreter(venv)
     wanted = digest()
-    if python.exists() and installed.is_file() and installed.read_text() == wanted:
+    if python.exists() and installed.is_file() and installed.read_text(encoding="utf-8") == wanted:
         return
     if wheels and not any(wheels.glob("*.whl")):
         raise Unusable(f"WHEELS={wheels} holds no wheels. Fill it with: make wheels WHEELS=DIR")
@@ -112,7 +112,7 @@ def prepare(venv: Path, wheels: Path | None) -> None:
     else:
         # `make` puts this folder first on the path, so leave the other one as it is.
         print(f"{venv} keeps the course installed from {survey['origin']}.", flush=True)
-    installed.write_text(wanted)
+    installed.write_text(wanted, encoding="utf-8")
     installing.unlink()
 
 
@@ -175,10 +175,15 @@ def works(python: Path) -> bool:
 
 
 def surveyed(python: Path) -> dict:
-    lines = [line.partition("#")[0].strip() for line in REQUIREMENTS.read_text().splitlines()]
+    text = REQUIREMENTS.read_text(encoding="utf-8")
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("-")]
     outcome = subprocess.run(
-        [python, "-c", SURVEY], input=json.dumps(lines), capture_output=True, text=True
+        [python, "-X", "utf8", "-c", SURVEY],
+        input=json.dumps(lines),
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
     )
     if outcome.returncode:
         raise Unusable(f"{python} could not list its packages:\n{outcome.stderr}")

@@ -3,6 +3,7 @@
 import re
 import sys
 
+from course.console import show
 from course.exercise import find_exercise
 
 LEVELS = (1, 2, 3)
@@ -31,7 +32,7 @@ def run(args) -> int:
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"{find_exercise(args.id).title}, hint {args.level} of {LEVELS[-1]}\n\n{text}")
+    show(f"{find_exercise(args.id).title} (hint {args.level} of {LEVELS[-1]})\n\n{text}")
     if args.level < LEVELS[-1]:
-        print(f"\nMore: python -m course hint {args.id} --level {args.level + 1}")
+        show(f"\nMore: python -m course hint {args.id} --level {args.level + 1}")
     return 0

@@ -6,8 +6,8 @@ doctor is what a reader runs when packages are missing.
 """
 
 import argparse
-import sys
 
+from course.console import show
 from course.doctor.findings import TIERS, Finding, diagnose, tiers_here
 from course.doctor.machine import Gpu, Machine, Pin, look, pins_here, read_pins
 from course.doctor.report import as_json, as_text
@@ -41,11 +41,5 @@ def run(args: argparse.Namespace) -> int:
     machine = look(pins)
     findings = diagnose(machine, pins)
     write = as_json if args.json else as_text
-    _print(write(machine, pins, findings))
+    show(write(machine, pins, findings))
     return int(any(finding.severity == "fault" for finding in findings))
-
-
-def _print(text: str) -> None:
-    # A console with an old code page cannot show every path; a report with escapes beats none.
-    encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding))

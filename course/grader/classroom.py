@@ -208,7 +208,7 @@ def locked(out: Path) -> Iterator[None]:
 def _holder(lock: Path) -> str:
     """Who holds a lock, in words; removes a lock whose process has ended, and returns ""."""
     try:
-        number = int(lock.read_text())
+        number = int(lock.read_text(encoding="ascii"))
         # Our own number: in a container, each run may get the same one.
         if number != os.getpid() and psutil.pid_exists(number):
             return f"process {number}"

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import site
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from course.exercise import Exercise
 from course.grader.outcome import Outcome, load
 from course.paths import ROOT
 
+WINDOWS = os.name == "nt"
 POLL_SECONDS = 0.02
 LARGEST_NOTEBOOK_BYTES = 200 << 20
 
@@ -61,16 +63,16 @@ def _run(notebook: Path, exercise: Exercise, seed: int, box: Path) -> tuple[str,
     copy = folder / notebook.name
     if problem := _copy(notebook, copy):
         return problem, box
-    request, result = box / "request.json", box / "result.npz"
+    request, result, started = box / "request.json", box / "result.npz", box / "started"
     content = {
         "notebook": str(copy),
         "exercise": exercise.id,
         "seed": seed,
-        "parent": os.getpid(),
+        "grader": os.getpid(),
     }
     request.write_text(json.dumps(content), encoding="utf-8")
     # -P: a file beside the notebook must not stand in for one of our modules, or NumPy.
-    command = [sys.executable, "-P", "-B", "-m", "course.grader.worker", request, result]
+    command = [sys.executable, "-P", "-B", "-m", "course.grader.worker", request, result, started]
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -78,11 +80,15 @@ def _run(notebook: Path, exercise: Exercise, seed: int, box: Path) -> tuple[str,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=os.name == "posix",
+        # Ctrl-C is for the grader alone, which then ends this process.
+        start_new_session=not WINDOWS,
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
     )
     tail = _Tail(process.stdout)
     killed = _watch(process, exercise)
     tail.join(1)  # not for ever: a process that got away may hold the pipe
+    if not started.is_file() or started.stat().st_size == 0:
+        return _how_it_failed_to_start(killed, process.returncode, tail.text()), result
     if killed:
         return killed, result
     if process.returncode != 0 or result.stat().st_size == 0:
@@ -119,45 +125,61 @@ def _environment(folder: Path) -> dict[str, str]:
         "MPLBACKEND": "agg",
         "MPLCONFIGDIR": str(folder),
         "HOME": str(folder),
+        "USERPROFILE": str(folder),  # the same on Windows
+        "PYTHONUSERBASE": site.getuserbase(),  # where pip install --user puts packages: below HOME
         "TMPDIR": str(folder),
     }
 
 
 def _watch(process: subprocess.Popen, exercise: Exercise) -> str:
-    """Wait for the end; kill the whole process tree at a limit, and say which it was."""
+    """Wait for the end, or a limit, and say which limit it was; nothing goes on after that."""
     deadline = time.monotonic() + exercise.seconds
-    while True:
-        try:
-            process.wait(POLL_SECONDS)
-        except subprocess.TimeoutExpired:
-            if time.monotonic() > deadline:
-                _kill(process)
-                return f"it ran longer than {exercise.seconds:g} s: look for a loop that never ends"
-            if _memory(process.pid) > exercise.memory_bytes:
-                _kill(process)
-                return f"it used more than {exercise.memory_bytes / (1 << 30):g} GiB of memory"
-        else:
-            _kill(process)  # what it may have started
-            return ""
+    try:
+        while True:
+            try:
+                process.wait(POLL_SECONDS)
+                return ""
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > deadline:
+                    limit = f"it ran longer than {exercise.seconds:g} s"
+                    return f"{limit}: look for a loop that never ends"
+                if _memory(process.pid) > exercise.memory_bytes:
+                    return f"it used more than {exercise.memory_bytes / (1 << 30):g} GiB of memory"
+    finally:  # Ctrl-C too: the process isn't told of it
+        _kill(process)
 
 
 def _memory(pid: int) -> int:
+    """What the worker uses. It has no children to count: its hook forbids them."""
     try:
-        return psutil.Process(pid).memory_info().rss
+        process = psutil.Process(pid)
+        # In a venv on Windows python.exe is a launcher, and the worker is its child.
+        family = [process, *(process.children(recursive=True) if WINDOWS else ())]
+        return sum(each.memory_info().rss for each in family)
     except psutil.Error:
         return 0
 
 
 def _kill(process: subprocess.Popen) -> None:
-    if os.name == "posix":
+    """Kill the worker, and what it may have started, past its hook."""
+    if not WINDOWS:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     else:
+        # Windows has no groups to kill: children of a worker that has ended are not found.
         with contextlib.suppress(psutil.Error):
             for child in psutil.Process(process.pid).children(recursive=True):
                 child.kill()
         process.kill()
     process.wait()
+
+
+def _how_it_failed_to_start(killed: str, code: int, printed: str) -> str:
+    if killed:
+        why = killed.partition(":")[0]  # what follows is advice to the learner
+    else:
+        why = (printed.strip().splitlines() or [f"its process ended with exit status {code}"])[-1]
+    return f"the grader itself failed, and the answer isn't at fault: {why[:200]}"
 
 
 def _how_it_ended(code: int, printed: str) -> str:

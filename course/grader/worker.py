@@ -1,7 +1,8 @@
-"""The process that runs one answer: `python -m course.grader.worker REQUEST RESULT`.
+"""The process that runs one answer: `python -m course.grader.worker REQUEST RESULT STARTED`.
 
-REQUEST is a JSON file, RESULT the file that the outcomes go to. The notebook is a copy, alone in
-a folder made for this run, and an audit hook keeps the answer inside that folder. Right results
+REQUEST is a JSON file, RESULT the file that the outcomes go to. STARTED is empty until the answer
+is about to run: what fails before that is no fault of the answer's. The notebook is a copy, alone
+in a folder made for this run, and an audit hook keeps the answer inside that folder. Right results
 are out of the answer's reach: the process forgets the exercise's reference before it runs the
 answer, and the hook refuses to read whatever could give it back.
 """
@@ -16,12 +17,22 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
+
 from course import exercise as exercises
 from course.exercise import Case, Exercise
 from course.grader import answer, collect, outcome, ownership, verdict
 from course.grader.ownership import NotYourOwn
 from course.paths import EXERCISES, ROOT
 
+try:
+    from fcntl import F_GETPATH, fcntl
+except ImportError:  # all but macOS
+    F_GETPATH = fcntl = None
+
+WINDOWS = os.name == "nt"
+LARGEST_FILE_BYTES = 1 << 30
+LONGEST_PATH_BYTES = 1024  # PATH_MAX of macOS
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 # How many of an event's first arguments are paths, and where the folders that they are relative
 # to are among its arguments (file descriptors; -1 or absent is the current folder).
@@ -37,9 +48,6 @@ PROCESS_EVENTS = {
 }  # fmt: skip
 
 
-LARGEST_FILE_BYTES = 1 << 30
-
-
 def confine(folder: Path, banned: frozenset[str]) -> None:
     """Refuse writes outside `folder`, other programs, connections, and the modules `banned`.
 
@@ -50,14 +58,19 @@ def confine(folder: Path, banned: frozenset[str]) -> None:
     # Bound here, so that an answer that patches the module's names changes nothing.
     realpath, sep, null = os.path.realpath, os.sep, os.devnull
     file_events, process_events = dict(FILE_EVENTS), frozenset(PROCESS_EVENTS)
+    ask, get_path = fcntl, F_GETPATH
+
+    def folder_of(descriptor: int) -> str:
+        if get_path is None:  # Linux; on Windows no call takes a descriptor for a folder
+            return f"/proc/self/fd/{descriptor}"
+        return os.fsdecode(ask(descriptor, get_path, bytes(LONGEST_PATH_BYTES)).rstrip(b"\0"))
 
     def absolute(path: object, base: object = None) -> str | None:
         if not isinstance(path, str | bytes | os.PathLike):
             return None  # a file that is open already
         text = os.fsdecode(path)
         if isinstance(base, int) and base >= 0:
-            # Only Linux tells where a descriptor leads; elsewhere it counts as outside.
-            text = os.path.join(f"/proc/self/fd/{base}", text)
+            text = os.path.join(folder_of(base), text)
         return realpath(text) + sep
 
     def refuse(event: str, path: object, base: object = None) -> None:
@@ -101,16 +114,18 @@ def _locations(banned: frozenset[str]) -> tuple[tuple[str, str], ...]:
     return tuple((name, os.path.realpath(place) + os.sep) for name, place in found)
 
 
-def end_with(parent: int) -> None:
-    """End this process when its parent is gone, killed perhaps, and nobody watches it any more."""
+def end_with(grader: int) -> None:
+    """End this process when the grader is gone, killed perhaps, and nobody watches it any more."""
+    # Windows never changes the id of a parent that is gone, and in a venv there the parent is a
+    # launcher between this process and the grader.
+    process = psutil.Process(grader) if WINDOWS else None
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while process.is_running() if process else os.getppid() == grader:
             time.sleep(1)
         os._exit(1)
 
-    if os.name == "posix":
-        threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def limit(memory_bytes: int) -> None:
@@ -127,15 +142,17 @@ def limit(memory_bytes: int) -> None:
         return
 
 
-def main(request_path: str, result_path: str) -> None:
+def main(request_path: str, result_path: str, started_path: str) -> None:
     request = json.loads(Path(request_path).read_text(encoding="utf-8"))
     notebook = Path(request["notebook"])
     exercise, cases = draw(request["exercise"], request["seed"])
     banned = frozenset(ownership.FOREIGN_MODULES | set(exercise.forbidden))
-    end_with(request["parent"])
-    with open(result_path, "wb") as result:  # before the hook, which would refuse it
-        limit(exercise.memory_bytes)
-        confine(notebook.parent, banned)
+    end_with(request["grader"])
+    with open(result_path, "wb") as result:  # both before the hook, which would refuse it
+        with open(started_path, "wb") as started:
+            limit(exercise.memory_bytes)
+            confine(notebook.parent, banned)
+            started.write(b"started")
         outcome.save(result, *_grade(notebook, exercise, cases))
     os._exit(0)  # whatever threads and exit handlers the answer has left behind don't matter
 

@@ -122,7 +122,7 @@ def large(folder):
 def beside(name, content, source, folder):
     """An answer with a file beside the notebook."""
     (folder / name).parent.mkdir(exist_ok=True)
-    (folder / name).write_text(content)
+    (folder / name).write_text(content, encoding="utf-8")
     return write(folder, answered(source))
 
 

@@ -1,6 +1,8 @@
 """`python -m course hint`: three levels, and a plain word for what is wrong."""
 
+import io
 import re
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -57,11 +59,26 @@ def test_the_command_prints_one_level_and_the_way_to_the_next(capsys, exercise_i
     assert main(["hint", exercise_id, *(["--level", str(level)] if level > 1 else [])]) == 0
     printed, said = capsys.readouterr()
     title = find_exercise(exercise_id).title
-    assert printed.startswith(f"{title}, hint {level} of 3\n\n{every[level]}\n")
+    assert printed.startswith(f"{title} (hint {level} of 3)\n\n{every[level]}\n")
     others = [text for number, text in every.items() if number != level]
     assert not any(text in printed for text in others) and said == ""
     further = f"python -m course hint {exercise_id} --level {level + 1}"
     assert printed.rstrip("\n").endswith(further) == (level < 3)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
+def test_a_hint_reaches_a_pipe_of_any_encoding(written, monkeypatch, encoding):
+    written(GOOD.replace("One.", "Σ q kᵀ"))
+    folder = hints.find_exercise(ID).folder
+    exercise = SimpleNamespace(folder=folder, title="Softmax · ᵀ")
+    monkeypatch.setattr(hints, "find_exercise", lambda _: exercise)
+    pipe = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe, encoding))
+    assert main(["hint", ID]) == 0
+    sys.stdout.flush()
+    said = pipe.getvalue().decode(encoding)
+    assert ("Σ q kᵀ" if encoding == "utf-8" else r"\u03a3 q k\u1d40") in said
+    assert "--level 2" in said
 
 
 def test_the_first_hint_shows_no_code():

@@ -6,15 +6,18 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
-from handed_in import SOFTMAX, answered, write
+from handed_in import SOFTMAX, answered, solved, write
 
 from course.exercise import find_exercise
+from course.grader import isolate
 from course.grader.isolate import run_isolated
 from course.grader.outcome import Outcome, Unknown, load, plain, save
 from course.grader.tiers import grade
@@ -106,6 +109,58 @@ def test_the_process_has_its_own_home_folder_and_path(tmp_path, monkeypatch):
     assert files == ["00-start.ipynb"] and typed == ""
 
 
+@POSIX
+def test_packages_installed_for_the_user_are_there(tmp_path):
+    """In a Python without a venv, whose packages are all in the user's own folder."""
+    python, home = getattr(sys, "_base_executable", sys.executable), tmp_path / "home"
+    kept = ("PYTHONPATH", "PYTHONUSERBASE", "PYTHONNOUSERSITE")
+    environment = {name: value for name, value in os.environ.items() if name not in kept}
+    environment["HOME"] = str(home)
+    asked = [python, "-m", "site", "--user-site"]
+    site = subprocess.run(asked, env=environment, capture_output=True, encoding="utf-8").stdout
+    folder = Path(site.strip())
+    assert folder.is_relative_to(home)
+    folder.mkdir(parents=True)
+    packages = {str(Path(module.__file__).parents[1]) for module in (np, psutil)}
+    (folder / "user.pth").write_text("\n".join(packages), encoding="utf-8")
+    code = (
+        "import pathlib, sys\n"
+        "from course.exercise import find_exercise\nfrom course.grader.tiers import grade\n"
+        "print(grade(pathlib.Path(sys.argv[1]), find_exercise(sys.argv[2])).verdict)"
+    )
+    command = [python, "-c", code, str(write(tmp_path, solved())), SOFTMAX]
+    graded = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8"
+    )
+    assert "kind='passed'" in graded.stdout, graded
+
+
+# What may happen before the answer runs, as Python code that a broken machine runs first, and
+# what is said of it.
+BROKEN_STARTS = {
+    "a missing package": ("sys.modules['numpy'] = None", "ModuleNotFoundError: import of numpy"),
+    "no hook": ("sys.addaudithook = None", "TypeError: 'NoneType' object is not callable"),
+    "an exit that says success": ("os._exit(0)", "its process ended with exit status 0"),
+    "an exit": ("os._exit(3)", "its process ended with exit status 3"),
+    "a hang": ("time.sleep(600)", "it ran longer than 2 s"),
+    "a hang after words": ("print('x', flush=True); time.sleep(600)", "it ran longer than 2 s"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN_STARTS)
+def test_a_worker_that_cannot_start_is_not_blamed_on_the_answer(name, tmp_path, monkeypatch):
+    broken, says = BROKEN_STARTS[name]
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "sitecustomize.py").write_text(f"import os, sys, time\n{broken}\n")
+    path = os.pathsep.join((str(tmp_path / "first"), str(ROOT)))
+    given = isolate._environment
+    monkeypatch.setattr(isolate, "_environment", lambda box: given(box) | {"PYTHONPATH": path})
+    exercise = dataclasses.replace(find_exercise(SOFTMAX), seconds=2)
+    died = run_isolated(write(tmp_path, solved()), exercise, 0).died
+    assert died.startswith(f"the grader itself failed, and the answer isn't at fault: {says}")
+    assert "look for" not in died
+
+
 def test_the_worker_draws_the_same_cases(tmp_path):
     _, cases = draw(SOFTMAX, 5)
     for name, case in find_exercise(SOFTMAX).cases(5).items():
@@ -147,6 +202,113 @@ def test_a_worker_ends_when_the_grader_was_killed(tmp_path):
         grader.send_signal(signal.SIGKILL)
         grader.wait()
     assert waited(lambda: not alive(workers[0])), "the worker goes on for ever"
+
+
+def test_a_worker_ends_with_a_grader_that_is_not_its_parent():
+    """As in a venv on Windows, where a launcher stands between."""
+    code = (
+        "import sys, time\nfrom course.grader import worker\n"
+        "worker.WINDOWS = True\nworker.end_with(int(sys.argv[1]))\n"
+        "print('ready', flush=True)\ntime.sleep(600)"
+    )
+    forever = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen(forever) as grader:
+        command = [sys.executable, "-c", code, str(grader.pid)]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as worker:
+            try:
+                assert worker.stdout.readline().strip() == b"ready"
+                time.sleep(1.5)
+                assert worker.poll() is None, "it ended before the grader"
+                grader.kill()
+                grader.wait()
+                assert waited(lambda: worker.poll() is not None, 5), "it goes on for ever"
+            finally:
+                grader.kill()
+                worker.kill()
+
+
+def test_ctrl_c_reaches_the_grader_alone_and_ends_the_worker(tmp_path, monkeypatch):
+    started, popen = [], subprocess.Popen
+
+    def recorded(*args, creationflags=0, **options):
+        # Other systems than Windows refuse the flags.
+        started.append((popen(*args, **options), creationflags))
+        return started[-1][0]
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 512, raising=False)
+    monkeypatch.setattr(subprocess, "Popen", recorded)
+    monkeypatch.setattr(isolate, "_memory", interrupted)
+    boxes = tmp_path / "boxes"
+    boxes.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(boxes))
+    with pytest.raises(KeyboardInterrupt):
+        run_isolated(write(tmp_path, answered("def softmax(s):\n    while True: pass")),
+                     find_exercise(SOFTMAX), 0)  # fmt: skip
+    ((process, flags),) = started
+    ended = process.poll() is not None
+    process.kill()
+    assert ended, "the worker goes on for ever"
+    assert not list(boxes.iterdir())
+    assert flags == 512
+
+
+def test_on_windows_the_launcher_and_its_child_are_one_worker(monkeypatch):
+    """What psutil says of them is the same on every system."""
+    monkeypatch.setattr(isolate, "WINDOWS", True)
+    child = "kept = b'x' * (200 << 20); print('ready', flush=True); input()"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as launcher:
+        assert launcher.stdout.readline().strip() == b"ready"
+        (worker,) = psutil.Process(launcher.pid).children()
+        assert isolate._memory(launcher.pid) > 200 << 20
+        isolate._kill(launcher)
+        assert waited(lambda: not alive(worker)), "the worker goes on for ever"
+
+
+# In a process of its own, for a hook can't be undone: the system of the hook tells the path of a
+# descriptor as macOS does, and has no /proc.
+AS_ON_MACOS = r"""
+import os, pathlib, sys, tempfile
+from course.grader import worker
+
+def told(descriptor, request, space):
+    assert request == 50 and len(space) == 1024
+    return os.readlink(f"/proc/self/fd/{descriptor}").encode().ljust(1024, b"\0")
+
+mine, other = (pathlib.Path(name) for name in sys.argv[1:])
+os.chdir(mine)
+outside, inside = os.open(other, os.O_RDONLY), os.open(mine, os.O_RDONLY)
+worker.F_GETPATH, worker.fcntl = 50, told
+real = os.path.realpath
+os.path.realpath = lambda path, **how: real(str(path).replace("/proc/self/fd", "/none"), **how)
+worker.confine(mine, frozenset())
+with tempfile.TemporaryDirectory(dir=mine) as folder:
+    pathlib.Path(folder, "a").mkdir()
+os.mkdir("b", dir_fd=inside)
+for name in ("kept", "../other/kept"):
+    try:
+        os.remove(name, dir_fd=outside)
+    except PermissionError as error:
+        assert str(error).startswith("an answer may"), error
+    else:
+        raise AssertionError("it was removed")
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="asks /proc in place of macOS")
+def test_a_folder_given_by_descriptor_is_found_as_on_macos(tmp_path):
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    mine.mkdir()
+    other.mkdir()
+    (other / "kept").touch()
+    command = [sys.executable, "-c", AS_ON_MACOS, str(mine), str(other)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    assert [path.name for path in mine.iterdir()] == ["b"] and (other / "kept").exists()
 
 
 def alive(process):
