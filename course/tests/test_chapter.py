@@ -116,7 +116,7 @@ FAULTS = {
     "unknown exercise": (
         STATEMENT.replace("softmax", "lost"),
         5,
-        "no exercise '01-naive-lost' in this chapter; there are ['01-naive-attention'",
+        "no exercise '01-naive-lost' in this chapter; there are ['01-naive-softmax'",
     ),
     "exercise of another chapter": (
         "```{exercise} 00-start-visible-keys\nWrite.\n```\n",
