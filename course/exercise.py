@@ -124,10 +124,15 @@ def chapter_of(exercise_id: str) -> str:
 
 def exercise_ids(folder: Path = EXERCISES) -> list[str]:
     """Every exercise's id, in the order of the chapters and of their text."""
+    return list(_exercise_ids(folder))
+
+
+@cache  # asked for each learner of a class, and answered from every chapter's file
+def _exercise_ids(folder: Path) -> tuple[str, ...]:
     found = [spec.parent for spec in folder.glob("ch[0-9][0-9]_*/*/spec.py")]
     if not found:
         raise FileNotFoundError(f"no exercises (chNN_name/exercise/spec.py) in {folder}")
-    return sorted((_id(path) for path in found), key=_place_in_text)
+    return tuple(sorted((_id(path) for path in found), key=_place_in_text))
 
 
 def _place_in_text(exercise_id: str) -> tuple[str, int, str]:

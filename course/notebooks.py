@@ -150,10 +150,8 @@ def _solution_cells(cell: Cell, form: str) -> list[dict]:
             },
         }
         stub = f"```python\n{stub_of(marked)}\n```"
-        folded = "\n".join(
-            f"```{{dropdown}} Hint {level}\n{markdown.for_page(text)}\n```\n"
-            if "```" not in text
-            else f"````{{dropdown}} Hint {level}\n{markdown.for_page(text)}\n````\n"
+        folded = "\n".join(  # four backticks, as a hint may hold a block of code
+            f"````{{dropdown}} Hint {level}\n{markdown.for_page(text)}\n````\n"
             for level, text in hints.read_hints(exercise.id).items()
         )
         return [_markdown(f"{stub}\n\n{folded}"), _code(cell.source, fold)]

@@ -37,6 +37,7 @@ from course.grader.tiers import seed_argument
 from course.grader.verdict import ERROR, PASSED, Grade, Verdict
 from course.paths import ROOT, check_target, write_whole
 
+FIRST_BYTES = b'{"'  # of each line of results, as json.dumps writes it
 POLL_SECONDS = 0.2  # how soon Ctrl-C is heard on Windows, where it can't end a wait
 
 
@@ -131,9 +132,6 @@ def run_job(job: Job, seed: int | None) -> Grade:
     except Exception as error:  # one learner's notebook must never lose the others' marks
         message = f"the grader itself failed: {type(error).__name__}: {error}"
         return Grade(exercise.id, exercise.points, {exercise.tiers[0]: Verdict(ERROR, message)})
-
-
-FIRST_BYTES = b'{"'  # of each line of results, as json.dumps writes it
 
 
 class Results:

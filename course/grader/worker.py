@@ -17,8 +17,6 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
-
 from course import exercise as exercises
 from course.exercise import Case, Exercise
 from course.grader import answer, collect, outcome, ownership, verdict
@@ -118,7 +116,11 @@ def end_with(grader: int) -> None:
     """End this process when the grader is gone, killed perhaps, and nobody watches it any more."""
     # Windows never changes the id of a parent that is gone, and in a venv there the parent is a
     # launcher between this process and the grader.
-    process = psutil.Process(grader) if WINDOWS else None
+    process = None
+    if WINDOWS:
+        import psutil  # for Windows alone: each answer's process would wait for it
+
+        process = psutil.Process(grader)
 
     def watch() -> None:
         while process.is_running() if process else os.getppid() == grader:
