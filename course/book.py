@@ -149,7 +149,10 @@ def executed_page(chapter: Chapter, folder: Path, progress: str) -> bytes:
 def execute(chapter: Chapter, notebook: nbformat.NotebookNode, log: Path) -> list[list[dict]]:
     """Run the chapter from its top; the outputs of each code cell."""
     notebook = nbformat.from_dict(notebook)
-    client = nbclient.NotebookClient(notebook, timeout=CELL_SECONDS, kernel_name="python3")
+    # What a cell prints arrives in pieces, whose number is a matter of timing: join them.
+    client = nbclient.NotebookClient(
+        notebook, timeout=CELL_SECONDS, kernel_name="python3", coalesce_streams=True
+    )
     number = 0
     # An empty folder of its own, so that no chapter can touch a learner's notebooks, and an empty
     # IPython profile: what the author's own one does must not be in the book.

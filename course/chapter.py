@@ -17,6 +17,7 @@ from course.paths import CHAPTERS, ROOT
 
 CELL_OPTIONS = {"alt", "caption", "exercise", "fold", "include"}
 EXERCISE_OPTIONS = {"exercise", "include"}
+INCLUDED_FROM = ("kernels/", "course/exercises/")
 FRONT_MATTER = {"title", "time"}
 # One word after the number: an exercise's id is split after it.
 SLUG = re.compile(r"[0-9]{2}-[a-z0-9]+")
@@ -189,11 +190,18 @@ def _check_options(path: Path, line: int, options: dict[str, str]) -> None:
 
 
 def included(path: Path, line: int, target: str, root: Path = ROOT) -> str:
-    """The text between `# region: NAME` and `# endregion` for a target `kernels/file.py#NAME`."""
+    """The text between `# region: NAME` and `# endregion` for a target `kernels/file.py#NAME`.
+
+    What an exercise hands out may lie in its own folder, in `course/exercises`.
+    """
     name, _, region = target.partition("#")
     file = root / name
-    if not region or not name.startswith("kernels/") or not file.is_file():
-        raise ChapterError(path, line, f":include: takes kernels/FILE.py#REGION, got {target!r}")
+    if not region or not name.startswith(INCLUDED_FROM) or not file.is_file():
+        raise ChapterError(
+            path,
+            line,
+            f":include: takes FILE.py#REGION of {' or '.join(INCLUDED_FROM)}, got {target!r}",
+        )
     text = file.read_text(encoding="utf-8")
     pattern = rf"^# region: {re.escape(region)}\n(.*?)^# endregion$"
     found = re.findall(pattern, text, flags=re.MULTILINE | re.DOTALL)

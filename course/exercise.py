@@ -8,7 +8,7 @@ another way, `hints.md` has the hints. Its id is derived from the folder:
 
 import importlib.util
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -21,17 +21,51 @@ TIERS = ("value", "compile", "gpu", "speed")
 
 
 @dataclass(frozen=True)
+class Stream:
+    """An argument that an answer gets as an iterator, and so reads once.
+
+    `items()` makes a new one. A reference gets the stream itself, and may read it more often.
+    """
+
+    items: Callable[[], Iterator]
+
+    def __iter__(self) -> Iterator:
+        return self.items()
+
+
+@dataclass(frozen=True)
+class Part:
+    """An array that a result consists of.
+
+    `compared` says how: "rows" along the last axis, each row as a whole; "numbers", each by
+    itself; "logarithms", each by its distance, since what counts is what it is the logarithm of;
+    "together", all of it as one row, where rounding may be all that a single row holds.
+    """
+
+    name: str
+    dtype: np.dtype
+    compared: str = "rows"
+
+    def __post_init__(self) -> None:
+        if self.compared not in ("rows", "numbers", "logarithms", "together"):
+            raise ValueError(f"compared: no such way, {self.compared!r}")
+
+
+@dataclass(frozen=True)
 class Case:
     """One call of the answer: `answer(*args, **kwargs)`.
 
-    `shows` is a phrase that finishes "It fails on …"; `dtype` is the dtype that the result must
-    have, None for a result that is no array.
+    `shows` is a phrase that finishes "It fails on …". The result must be an array of `dtype`, or a
+    tuple of `parts`; with neither it is no array. `peak_bytes` is how much memory the call may
+    take at once, besides its arguments; None for any amount.
     """
 
     shows: str
     args: tuple
     kwargs: dict = field(default_factory=dict)
     dtype: np.dtype | None = None
+    parts: tuple[Part, ...] = ()
+    peak_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +100,8 @@ class Exercise:
         return self.inputs(np.random.default_rng(seed))
 
     def call(self, answer: dict[str, object], case: Case) -> object:
-        return answer[self.names[0]](*case.args, **case.kwargs)
+        args = [iter(value) if isinstance(value, Stream) else value for value in case.args]
+        return answer[self.names[0]](*args, **case.kwargs)
 
 
 @dataclass(frozen=True)

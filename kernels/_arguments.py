@@ -158,3 +158,32 @@ def clean_int(name, value, least, most=None):
         allowed = f"at least {least}" if most is None else f"from {least} to {most}"
         raise ValueError(f"{name} must be {allowed}, got {value}")
     return int(value)
+
+
+def check_axes(arrays, axes):
+    """ValueError unless each array has the axes named for it, and one size for each name.
+
+    arrays: by argument name. axes: for each of them a tuple of axis names, in order.
+    Returns the size of each axis by name.
+    """
+    sizes, owners = {}, {}
+    for name, names in axes.items():
+        shape = shape_of(arrays[name])
+        if len(shape) != len(names):
+            listed = ", ".join(names) + ("," if len(names) == 1 else "")
+            raise ValueError(f"{name} must be {len(names)}-D ({listed}), got shape {shape}")
+        for axis, size in zip(names, shape, strict=True):
+            if sizes.setdefault(axis, size) != size:
+                owner = owners[axis]
+                raise ValueError(
+                    f"{owner} and {name} must have the same {axis}, got {owner} with {sizes[axis]} "
+                    f"(shape {shape_of(arrays[owner])}) and {name} with {size} (shape {shape})"
+                )
+            owners.setdefault(axis, name)
+    return sizes
+
+
+def check_head_dim(head_dim, name):
+    """ValueError if head_dim is 0: such an array holds nothing to attend to."""
+    if head_dim == 0:
+        raise ValueError(f"{name} has head_dim 0, at least 1 is needed")

@@ -189,7 +189,15 @@ def attention_lse(q, k, *, causal=False, scale=None, input_pos=None):
 
 @_arguments.checked(_check_naive_traffic)
 # region: traffic
-def naive_traffic(q_len, k_len, head_dim, *, num_heads=1, num_kv_heads=1, itemsize=2):
+def naive_traffic(
+    q_len,
+    k_len,
+    head_dim,
+    *,
+    num_heads=1,
+    num_kv_heads=1,
+    itemsize=2,
+):
     """The bytes that naive attention moves through HBM, for one batch element.
 
     Naive attention runs three passes: s = q kᵀ, p = softmax(s) and o = p v. Each

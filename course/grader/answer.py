@@ -10,8 +10,10 @@ import ast
 import linecache
 import sys
 import traceback
+import tracemalloc
 import types
 import warnings
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -57,24 +59,56 @@ def run_cases(
 
 def _run_case(exercise: Exercise, answers: dict[str, object], case: Case) -> Outcome:
     arguments = {f"argument {i + 1}": value for i, value in enumerate(case.args)} | case.kwargs
-    arrays = {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
-    before = {name: value.copy() for name, value in arrays.items()}
-    value, raised, where = None, "", ""
+    arrays = [found for name, value in arguments.items() for found in _arrays(name, value)]
+    before = [array.copy() for _, array in arrays]
+    value, raised, where, peak_bytes = None, "", "", None
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            value = plain(exercise.call(answers, case))
+            if case.peak_bytes is None:
+                result = exercise.call(answers, case)
+            else:
+                result, peak_bytes = _measured(lambda: exercise.call(answers, case))
+            value = plain(result)
     except (Exception, SystemExit) as error:
         raised, where = describe(error), place_of(error)
         if isinstance(error, NotImplementedError):
             raised += f": `{_raiser(error)}` still has its `raise NotImplementedError`"
     changed = []
-    for name, array in arrays.items():
+    for (name, array), original in zip(arrays, before, strict=True):
         # `tobytes` belongs to a C type, so that an answer can't patch it.
-        if array.tobytes() != before[name].tobytes():
+        if array.tobytes() != original.tobytes():
             changed.append(name)
-            array[...] = before[name]
-    return Outcome(value, raised, where, tuple(changed))
+            array[...] = original
+    return Outcome(value, raised, where, tuple(dict.fromkeys(changed)), peak_bytes)
+
+
+def _arrays(name: str, value: object) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays of an argument, which may be a tuple of some, each with the argument's name."""
+    if isinstance(value, np.ndarray):
+        yield name, value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _arrays(name, item)
+
+
+def _measured(call: Callable[[], object]) -> tuple[object, int | None]:
+    """What `call` returns, and the most bytes that it held at a time; None if that got lost.
+
+    Python's own and NumPy's memory, as both tell it to tracemalloc: unlike what the system says
+    of the process, it's the same on every machine.
+    """
+    was_tracing = tracemalloc.is_tracing()
+    tracemalloc.start()
+    try:
+        tracemalloc.reset_peak()
+        start, _ = tracemalloc.get_traced_memory()
+        result = call()
+        peak = tracemalloc.get_traced_memory()[1] - start if tracemalloc.is_tracing() else None
+    finally:
+        if not was_tracing:
+            tracemalloc.stop()
+    return result, peak
 
 
 def describe(error: BaseException) -> str:

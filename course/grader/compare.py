@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from course.exercise import Case
+from course.exercise import Case, Part
 from course.grader.outcome import Outcome, Unknown
 
 # (whole output, worst row). Right kernels stay below 3e-4 and 4e-4 in fp16, and the mildest of
@@ -56,9 +56,16 @@ def fault_of(outcome: Outcome, expected: object, case: Case) -> str | None:
         return f"it raised {outcome.raised}" + (f" ({outcome.where})" if outcome.where else "")
     if outcome.changed:
         return f"it changed its input ({', '.join(outcome.changed)}); work on a copy"
-    if case.dtype is not None:
-        return _array_fault(outcome.value, expected, case)
-    return _exact_fault(outcome.value, expected)
+    if fault := _value_fault(outcome.value, expected, case):
+        return fault
+    if not _too_large(outcome, case):
+        return None
+    if outcome.peak_bytes is None:
+        return "it stopped the measurement of its memory"
+    return (
+        f"it held {_size(outcome.peak_bytes)} at a time besides its arguments, where "
+        f"{_size(case.peak_bytes)} are allowed"
+    )
 
 
 def same(outcome: Outcome, mistaken: Outcome, case: Case) -> bool:
@@ -70,14 +77,27 @@ def same(outcome: Outcome, mistaken: Outcome, case: Case) -> bool:
         return outcome.error_kind == mistaken.error_kind
     if outcome.changed != mistaken.changed:
         return False
-    if case.dtype is None:
-        return _exact_fault(outcome.value, mistaken.value) is None
-    a, b = outcome.value, mistaken.value
+    if _too_large(outcome, case) != _too_large(mistaken, case):
+        return False
+    got, other = outcome.value, mistaken.value
+    if case.dtype is not None:
+        return _same_array(got, other, Part("", case.dtype))
+    if not case.parts:
+        return _exact_fault(got, other) is None
+    count = len(case.parts)
+    if not _is_tuple_of(count, got) or not _is_tuple_of(count, other):
+        both = isinstance(got, tuple) and isinstance(other, tuple)
+        return len(got) == len(other) if both else type(got) is type(other)
+    return all(map(_same_array, got, other, case.parts))
+
+
+def _same_array(got: object, other: object, part: Part) -> bool:
+    a, b = _number_as_array(got, other, part), _number_as_array(other, got, part)
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return type(a) is type(b)
     if a.shape != b.shape or a.dtype.kind not in "fV" or b.dtype.kind not in "fV":
         return False
-    if b.dtype != case.dtype and a.dtype != b.dtype:
+    if b.dtype != part.dtype and a.dtype != b.dtype:
         return False
     a, b = a.astype(np.float64), b.astype(np.float64)
     finite = np.isfinite(a)
@@ -85,45 +105,115 @@ def same(outcome: Outcome, mistaken: Outcome, case: Case) -> bool:
         return False
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
         return False
-    error = measure(np.where(finite, a, 0.0), np.where(finite, b, 0.0))
-    whole, row = BOUNDS[case.dtype.name]
-    return error.whole <= whole and error.worst_row <= row
+    return _is_close(_error(np.where(finite, a, 0.0), np.where(finite, b, 0.0), part), part)
 
 
-def _array_fault(got: object, expected: np.ndarray, case: Case) -> str | None:
+def _value_fault(got: object, expected: object, case: Case) -> str | None:
+    if case.dtype is not None:
+        return _array_fault(got, expected, Part("", case.dtype))
+    if not case.parts:
+        return _exact_fault(got, expected)
+    names = ", ".join(part.name for part in case.parts)
+    if not _is_tuple_of(len(case.parts), got):
+        shown = f"a tuple of {len(got)}" if isinstance(got, tuple) else _kind(got)
+        return f"it returned {shown} where a tuple ({names}) is expected"
+    faults = map(_array_fault, got, expected, case.parts)
+    return next(filter(None, faults), None)
+
+
+def _is_tuple_of(count: int, value: object) -> bool:
+    return isinstance(value, tuple) and len(value) == count
+
+
+def _number_as_array(value: object, beside: object, part: Part) -> object:
+    """Where an array without axes is due, Python's float is as good."""
+    if type(value) is float and isinstance(beside, np.ndarray) and beside.shape == ():
+        return np.array(value, part.dtype)
+    return value
+
+
+def _too_large(outcome: Outcome, case: Case) -> bool:
+    if case.peak_bytes is None:
+        return False
+    return outcome.peak_bytes is None or outcome.peak_bytes > case.peak_bytes
+
+
+def _error(got: np.ndarray, expected: np.ndarray, part: Part) -> ErrorMeasure:
+    """The error of finite float64 arrays, as `part` has them compared."""
+    if part.compared == "rows" and expected.ndim:
+        return measure(got, expected)
+    if part.compared == "together":
+        return measure(got.ravel(), expected.ravel())
+    if part.compared == "logarithms":
+        # exp of it is off by a factor of 1 + the difference. A large one is rounded more coarsely.
+        scale = np.maximum(1.0, np.abs(expected))
+        got, expected = 1.0 + (got - expected) / scale, np.ones(expected.shape)
+    each = measure(got[..., np.newaxis], expected[..., np.newaxis])
+    return ErrorMeasure(each.worst_row, each.worst_row, each.row)
+
+
+def _is_close(error: ErrorMeasure, part: Part) -> bool:
+    whole, row = BOUNDS[part.dtype.name]
+    by_itself = part.compared in ("numbers", "logarithms")
+    return error.whole <= (row if by_itself else whole) and error.worst_row <= row
+
+
+def _array_fault(got: object, expected: object, part: Part) -> str | None:
+    name = f"`{part.name}`" if part.name else ""
+    expected = np.asarray(expected)
+    got = _number_as_array(got, expected, part)
+    is_, has = (f"{name} is", f"{name} has") if name else ("it returned", "it returned")
     if not isinstance(got, np.ndarray):
-        return f"it returned {_kind(got)} where a NumPy array is expected"
+        return f"{is_} {_kind(got)} where a NumPy array is expected"
     if got.shape != expected.shape:
-        return f"it returned shape {got.shape} where {expected.shape} is expected"
-    if got.dtype != case.dtype:
-        return f"it returned dtype {got.dtype} where {case.dtype} is expected"
+        return f"{has} shape {got.shape} where {expected.shape} is expected"
+    if got.dtype != part.dtype:
+        return f"{has} dtype {got.dtype} where {part.dtype} is expected"
     wide = got.astype(np.float64)
     if np.isnan(expected).any() or np.isposinf(expected).any():
         raise AssertionError("the reference itself isn't finite")
+    of = f" of {name}" if name else ""
     unlike = np.isfinite(wide) != np.isfinite(expected)
     unlike |= ~np.isfinite(expected) & (wide != expected)  # -inf is right only where it's due
     if unlike.any():
         place = tuple(int(i) for i in np.argwhere(unlike)[0])
+        value, right = wide[place], _number(expected[place])
+        if not expected.ndim:
+            return f"{is_} {value} where {right} is expected"
         return (
-            f"element {list(place)} is {wide[place]} where {_number(expected[place])} is expected; "
+            f"element {list(place)}{of} is {value} where {right} is expected; "
             f"{int(unlike.sum())} of {unlike.size} elements are like that"
         )
     finite = np.isfinite(expected)
-    error = measure(np.where(finite, wide, 0.0), np.where(finite, expected, 0.0))
-    whole, row = BOUNDS[case.dtype.name]
-    if error.whole <= whole and error.worst_row <= row:
+    error = _error(np.where(finite, wide, 0.0), np.where(finite, expected, 0.0), part)
+    if _is_close(error, part):
         return None
+    if part.compared in ("numbers", "logarithms") or not expected.ndim:
+        value, right = _apart(wide[error.row], expected[error.row])
+        place = f"element {list(error.row)}{of} is" if expected.ndim else is_
+        return f"{place} {value} where {right} is expected"
+    if part.compared == "together":
+        apart = np.abs(np.where(finite, wide - np.where(finite, expected, 0.0), 0.0))
+        place = tuple(int(i) for i in np.unravel_index(int(np.argmax(apart)), apart.shape))
+        value, right = _apart(wide[place], expected[place])
+        return (
+            f"relative error {_number(error.whole)} over the whole{of or ' result'} (at most "
+            f"{BOUNDS[part.dtype.name][0]:g} is allowed); element {list(place)} is {value} and "
+            f"should be {right}"
+        )
     got_row, right_row = np.ravel(wide[error.row]), np.ravel(expected[error.row])
     with np.errstate(over="ignore", invalid="ignore"):  # -inf where it's due is no difference
         farthest = int(np.argmax(np.nan_to_num(np.abs(got_row - right_row), nan=0.0)))
     value, right = _apart(got_row[farthest], right_row[farthest])
-    place = [*error.row, farthest] if wide.ndim else []
+    place = [*error.row, farthest]
     if not right_row.any():
-        return f"row {list(error.row)} must be exactly 0, and element {place} is {value}"
+        return f"row {list(error.row)}{of} must be exactly 0, and element {place} is {value}"
+    whole, row = BOUNDS[part.dtype.name]
     return (
-        f"relative error {_number(error.whole)} over the whole result (at most {whole:g} is "
-        f"allowed), {_number(error.worst_row)} in its worst row {list(error.row)} (at most "
-        f"{row:g}), where element {place} is {value} and should be {right}"
+        f"relative error {_number(error.whole)} over the whole {f'of {name}' if name else 'result'}"
+        f" (at most {whole:g} is allowed), {_number(error.worst_row)} in its worst row "
+        f"{list(error.row)} (at most {row:g}), where element {place} is {value} and should be "
+        f"{right}"
     )
 
 
@@ -139,11 +229,21 @@ def _exact_fault(got: object, expected: object) -> str | None:
             if fault := _exact_fault(got[key], value):
                 return f"under {key!r} {fault}"
         return None
-    if isinstance(got, np.ndarray) and got.shape == () and got.dtype.kind in "iu":
-        got = int(got)  # a NumPy integer is as good as Python's
+    if isinstance(expected, tuple) and isinstance(got, tuple):
+        got = tuple(map(_plain_number, got))
+        right = len(got) == len(expected) and not any(map(_exact_fault, got, expected))
+        return None if right else f"it returned {got} where {expected} is expected"
+    got = _plain_number(got)
     if type(got) is not type(expected):
         return f"it returned {_kind(got)} where {_kind(expected)} is expected"
     return None if got == expected else f"it returned {got} where {expected} is expected"
+
+
+def _plain_number(value: object) -> object:
+    """A NumPy integer or bool is as good as Python's."""
+    if isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "iub":
+        return value.item()
+    return value
 
 
 def _norm(rows: np.ndarray) -> np.ndarray:
@@ -160,6 +260,10 @@ def _apart(value: float, other: float) -> tuple[str, str]:
         if shown[0] != shown[1]:
             break
     return shown
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count / 2**10:.0f} KiB"
 
 
 def _number(value: float) -> str:

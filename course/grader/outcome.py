@@ -42,6 +42,7 @@ class Outcome:
     raised: str = ""
     where: str = ""  # "`softmax`, line 4: s = q @ k", if it raised in the answer
     changed: tuple[str, ...] = ()  # arguments that the answer modified
+    peak_bytes: int | None = None  # the most memory that it held, where that was measured
 
     @property
     def error_kind(self) -> str:
@@ -135,6 +136,8 @@ def load(path: Path) -> tuple[dict, dict[str, Outcome]]:
     texts = [report["message"], *notes]
     for each in outcomes.values():
         texts += [each.raised, each.where, *each.changed]
-    if report["verdict"] not in FINAL or not all(type(text) is str for text in texts):
+    peaks = {type(each.peak_bytes) for each in outcomes.values()}
+    texts_are = {type(text) for text in texts}
+    if report["verdict"] not in FINAL or texts_are - {str} or peaks - {int, type(None)}:
         raise ValueError("it isn't what the grader writes")
     return report, outcomes

@@ -3,6 +3,8 @@
 import pytest
 
 from course.chapter import ChapterError, find_chapters, included, read_chapter
+from course.exercise import exercise_ids
+from course.hints import read_hints
 
 FRONT = '---\ntitle: "01 · A title"\ntime: "5 minutes"\n---\n'  # lines 1 to 4
 SOFTMAX = "01-naive-softmax"
@@ -83,17 +85,17 @@ FAULTS = {
     "include of no file": (
         "```{code-cell}\n:include: kernels/none.py#a\n```",
         5,
-        "takes kernels/FILE.py#REGION, got 'kernels/none.py#a'",
+        "takes FILE.py#REGION of kernels/ or course/exercises/, got 'kernels/none.py#a'",
     ),
     "include of no kernel": (
         "```{code-cell}\n:include: course/paths.py#a\n```",
         5,
-        "takes kernels/FILE.py#REGION",
+        "takes FILE.py#REGION of kernels/",
     ),
     "include without region": (
         "```{code-cell}\n:include: kernels/naive.py\n```",
         5,
-        "takes kernels/FILE.py#REGION",
+        "takes FILE.py#REGION of kernels/",
     ),
     "unknown region": (
         "```{code-cell}\n:include: kernels/naive.py#lost\n```",
@@ -271,8 +273,34 @@ def test_a_region_is_what_stands_between_its_marks(tmp_path):
     (tmp_path / "kernels").mkdir()
     text = KERNEL.format("# region: two\ny = 1").replace("\n", "\r\n")
     (tmp_path / "kernels" / "k.py").write_bytes(text.encode())
+    handed_out = tmp_path / "course" / "exercises" / "ch01_naive" / "softmax"
+    handed_out.mkdir(parents=True)
+    (handed_out / "given.py").write_bytes(text.encode())
+    given = f"{handed_out.relative_to(tmp_path).as_posix()}/given.py#one"
+    assert included(tmp_path / "c.md", 1, given, tmp_path) == "x = 1"
     assert included(tmp_path / "c.md", 1, "kernels/k.py#one", tmp_path) == "x = 1"
     assert included(tmp_path / "c.md", 1, "kernels/k.py#two", tmp_path) == "y = 1"
+
+
+LONGEST_LINE = 82  # what the page of a desktop shows without scrolling; see book/_assets/book.css
+
+
+def test_code_fits_the_page():
+    lines = [
+        (chapter.slug, line)
+        for chapter in find_chapters()
+        for cell in chapter.cells
+        if cell.kind == "code"
+        for line in cell.source.split("\n")
+    ]
+    lines += [
+        (exercise_id, line)
+        for exercise_id in exercise_ids()
+        for hint in read_hints(exercise_id).values()
+        for block in hint.split("```")[1::2]
+        for line in block.split("\n")
+    ]
+    assert [(where, line) for where, line in lines if len(line) > LONGEST_LINE] == []
 
 
 def test_chapters_come_in_order_and_none_is_an_error(tmp_path):

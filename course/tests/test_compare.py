@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from course.exercise import Case
+from course.exercise import Case, Part
 from course.grader.compare import BOUNDS, fault_of, measure, same
 from course.grader.outcome import Outcome, Unknown
 
@@ -118,7 +118,7 @@ WRONG = {
     "inf where -inf is due": (rows([INF]), rows([-INF]), "is inf where -inf"),
     "a number where -inf is due": (rows([-1e30]), rows([-INF]), "where -inf is expected"),
     "-inf where a number is due": (rows([-INF]), rows([3]), "is -inf where 3 is expected"),
-    "NaN without axes": (np.array(NAN, np.float32), np.array(1.0), "element [] is nan"),
+    "NaN without axes": (np.array(NAN, np.float32), np.array(1.0), "it returned nan"),
     "a tiny number in a zero row": (
         rows([1e-30, 0], [1, 2]), rows([0, 0], [1, 2]),
         "row [0] must be exactly 0, and element [0, 0] is 1e-30",
@@ -183,6 +183,19 @@ EXACT = {
     "dict with a key too many": ({"a": 2, "b": 1}, {"a": 2}, "the dict has 'b', which nobody"),
     "no dict": ([2], {"a": 2}, "it returned [2] (list) where a dict is expected"),
     "None for int": (None, 3, "it returned None where 3 (int) is expected"),
+    "None": (None, None, None),
+    "int for None": (3, None, "it returned 3 (int) where None is expected"),
+    "bool": (True, True, None),
+    "NumPy's bool": (np.array(False), False, None),
+    "the other bool": (np.array(True), False, "it returned True where False is expected"),
+    "int for bool": (1, True, "it returned 1 (int) where True (bool) is expected"),
+    "tuple": ((3, 4), (3, 4), None),
+    "tuple of NumPy's ints": ((np.array(3), np.array(4)), (3, 4), None),
+    "another tuple": ((np.array(3), 5), (3, 4), "it returned (3, 5) where (3, 4) is expected"),
+    "tuple of floats": ((3.0, 4.0), (3, 4), "it returned (3.0, 4.0) where (3, 4)"),
+    "tuple too long": ((3, 4, 5), (3, 4), "it returned (3, 4, 5) where (3, 4)"),
+    "list for tuple": ([3, 4], (3, 4), "it returned [3, 4] (list) where (3, 4) (tuple)"),
+    "int for tuple": (3, (3, 4), "it returned 3 (int) where (3, 4) (tuple)"),
 }
 
 
@@ -200,6 +213,109 @@ def test_what_it_raised_and_what_it_changed_come_before_its_value():
     assert fault_of(raised, right, case) == "it raised ValueError: no (cell 3, line 2: raise)"
     changed = Outcome(right, changed=("k",))
     assert fault_of(changed, right, case) == "it changed its input (k); work on a copy"
+
+
+# ── results of several arrays ────────────────────────────────────────────────────────────────
+
+FLOAT32 = np.dtype(np.float32)
+PARTS = (
+    Part("o", FLOAT32),
+    Part("l_i", FLOAT32, "numbers"),
+    Part("lse", FLOAT32, "logarithms"),
+    Part("ds", FLOAT32, "together"),
+)
+OF_PARTS = Case("some input", (), parts=PARTS)
+RESULT = (
+    rows([1, 2], [3, 4]),
+    rows(1, 1e-6),
+    np.array(2, FLOAT32),
+    rows([1, 2], [0, 0]),
+)
+
+
+def replaced(index, value):
+    result = list(RESULT)
+    result[index] = value
+    return tuple(result)
+
+
+OF_SEVERAL = {
+    "right": (RESULT, None),
+    "a list": (list(RESULT), "(list) where a tuple (o, l_i, lse, ds) is expected"),
+    "one too few": (RESULT[:3], "it returned a tuple of 3 where a tuple (o, l_i, lse, ds)"),
+    "an array alone": (RESULT[0], "a NumPy array of shape (2, 2)"),
+    "None for a part": (replaced(0, None), "`o` is None where a NumPy array is expected"),
+    "a float for an array without axes": (replaced(2, 2.0), None),
+    "an int for an array without axes": (replaced(2, 2), "`lse` is 2 (int) where a NumPy array"),
+    "the wrong float": (replaced(2, 3.0), "`lse` is 3 where 2 is expected"),
+    "another shape": (replaced(1, rows([1, 2], [3, 4])), "`l_i` has shape (2, 2) where (2,)"),
+    "another dtype": (replaced(2, np.array(2.0)), "`lse` has dtype float64 where float32"),
+    "NaN": (replaced(0, rows([1, NAN], [3, 4])), "element [0, 1] of `o` is nan where 2 is"),
+    "NaN without axes": (replaced(2, np.array(NAN, FLOAT32)), "`lse` is nan where 2 is expected"),
+    "rows": (replaced(0, rows([1, 2], [3, 5])), "over the whole of `o` (at most"),
+    "rounding where rows cancel": (replaced(3, rows([1, 2], [1e-6, 0])), None),
+    "more than rounding": (
+        replaced(3, rows([1, 2], [1e-2, 0])), "over the whole of `ds` (at most 0.0001 is allowed); "
+        "element [1, 0] is 0.01 and should be 0",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_SEVERAL)
+def test_results_of_several_arrays(name):
+    got, says = OF_SEVERAL[name]
+    message = fault_of(Outcome(got), tuple(x.astype(np.float64) for x in RESULT), OF_PARTS)
+    assert message is None if says is None else says in message
+
+
+# compared, got, expected, right
+WAYS = {
+    "a small number beside a large one": ("numbers", [1e6, 1.1], [1e6, 1], False),
+    "the same in a row": ("rows", [1e6, 1.1], [1e6, 1], True),
+    "the same together": ("together", [1e6, 1.1], [1e6, 1], True),
+    "a logarithm near 0": ("logarithms", [1e-5, 3], [0, 3], True),
+    "a number near 0": ("numbers", [1e-5, 3], [0, 3], False),
+    "a logarithm that is off": ("logarithms", [5.01, 3], [5, 3], False),
+    "a large logarithm, rounded": ("logarithms", [80000.01, 3], [80000, 3], True),
+    "-inf where it is due": ("logarithms", [-INF, 3], [-INF, 3], True),
+    "-inf where it is not": ("logarithms", [-INF, 3], [3, 3], False),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_each_way_of_comparing(name):
+    compared, got, expected, right = WAYS[name]
+    case = Case("some input", (), parts=(Part("x", FLOAT32, compared),))
+    got, expected = np.array(got, FLOAT32), np.array(expected, np.float64)
+    assert (fault_of(Outcome((got,)), (expected,), case) is None) == right
+    assert same(Outcome((got,)), Outcome((expected.astype(FLOAT32),)), case) == right
+
+
+def test_there_is_no_other_way_of_comparing():
+    with pytest.raises(ValueError, match="'columns'"):
+        Part("x", FLOAT32, "columns")
+
+
+def test_two_results_of_several_arrays_are_the_same_if_each_part_is():
+    assert same(Outcome(RESULT), Outcome(RESULT), OF_PARTS)
+    assert not same(Outcome(RESULT), Outcome(replaced(2, 3.0)), OF_PARTS)
+    assert not same(Outcome(RESULT), Outcome(RESULT[:3]), OF_PARTS)
+    assert not same(Outcome(RESULT[:3]), Outcome(RESULT[:2]), OF_PARTS)
+    assert same(Outcome(RESULT[:3]), Outcome(RESULT[:3]), OF_PARTS), "both lack the same"
+    assert not same(Outcome(RESULT), Outcome(None), OF_PARTS)
+
+
+def test_too_much_memory_is_a_fault_of_a_right_result():
+    case = Case("some input", (), dtype=FLOAT32, peak_bytes=2**20)
+    right = rows([1, 2])
+    assert fault_of(Outcome(right, peak_bytes=2**20), right, case) is None
+    said = fault_of(Outcome(right, peak_bytes=3 * 2**20), right, case)
+    assert said == "it held 3.0 MiB at a time besides its arguments, where 1.0 MiB are allowed"
+    assert "stopped the measurement" in fault_of(Outcome(right), right, case)
+    wrong = fault_of(Outcome(right, peak_bytes=3 * 2**20), rows([1, 3]), case)
+    assert "relative error" in wrong, "a wrong value is said first"
+    assert not same(Outcome(right, peak_bytes=1), Outcome(right, peak_bytes=3 * 2**20), case)
+    assert same(Outcome(right, peak_bytes=2**21), Outcome(right, peak_bytes=3 * 2**20), case)
 
 
 # ── two outcomes of one mistake ──────────────────────────────────────────────────────────────

@@ -1,0 +1,109 @@
+"""Attention of one row, over keys and values that arrive block by block."""
+
+import math
+
+import numpy as np
+
+from course.exercise import Case, Exercise, Part, Stream
+
+
+def blocks_of(k, v, sizes):
+    """Pairs (k, v) that all lie in the same two buffers, as tiles do in the memory on the chip."""
+
+    def items():
+        buffers = [np.empty((max(sizes, default=0), x.shape[1]), x.dtype) for x in (k, v)]
+        start = 0
+        for size in sizes:
+            views = [buffer[:size] for buffer in buffers]
+            for view, x in zip(views, (k, v), strict=True):
+                view[:] = x[start : start + size]
+            start += size
+            yield tuple(views)
+            for buffer in buffers:  # whoever still holds the block holds nothing
+                buffer[:] = np.nan
+
+    return Stream(items)
+
+
+def inputs(rng):
+    def row(k_len, head_dim=8, dtype=np.float32):
+        q, k, v = (
+            rng.standard_normal(shape) for shape in (head_dim, (k_len, head_dim), (k_len, 4))
+        )
+        # The mean of 1 in V makes weights that don't sum to 1 stand out.
+        v = np.repeat(v, -(-head_dim // 4), axis=1)[:, :head_dim] + 1
+        v *= rng.uniform(0.5, 2, head_dim)
+        return tuple(x.astype(dtype) for x in (q, k, v))
+
+    def case(shows, arrays, sizes, **options):
+        q, k, v = arrays
+        assert sum(sizes) == len(k)
+        wide = np.promote_types(q.dtype, np.float32)
+        parts = Part("o", q.dtype), Part("lse", wide, "logarithms")
+        return Case(shows, (q, blocks_of(k, v, sizes)), options, parts=parts)
+
+    def with_scores(scores):
+        """A row with exactly these scores, scaled: each key points along the query."""
+        q, k, v = row(len(scores), head_dim=16)
+        q = np.ones_like(q)
+        k = np.repeat(np.float32(scores)[:, np.newaxis], 16, axis=1) / np.float32(4)
+        return q, k, v
+
+    near = rng.uniform(-1, 1, 12)
+    step = np.repeat([0.0, 4.0, 8.0, 12.0], 3)
+    long = row(4096, 4, np.float16)
+    long = np.zeros_like(long[0]), long[1], np.ones_like(long[2])
+    large = row(10, 64, np.float16)
+    large[0][:], large[1][:] = 100, 100
+    return {
+        "one block": case("a single block", row(9), [9]),
+        "rising": case("blocks whose scores rise", with_scores(near + step), [3, 3, 3, 3]),
+        "falling": case("blocks whose scores fall", with_scores(near - step), [3, 3, 3, 3]),
+        "ordinary": case("four blocks, the last one short", row(27), [8, 8, 8, 3]),
+        "ordinary again": case("blocks of other lengths", row(27), [1, 12, 2, 12]),
+        "one key each": case("blocks of one key each", row(7), [1] * 7),
+        "some empty": case("blocks of no keys among the others", row(12), [0, 5, 0, 7, 0]),
+        "far apart": case(
+            "blocks whose scores lie 1000 apart",
+            with_scores(near + 250 * np.array([0, 0, 0, 4, 4, 4, 0, 0, 0, 4, 4, 4])),
+            [3, 3, 3, 3],
+        ),
+        "very negative": case("scores of about -1000", with_scores(near - 1000), [4, 8]),
+        "no blocks": case("no blocks at all", row(0), []),
+        "only empty blocks": case("blocks of no keys only", row(0), [0, 0]),
+        "scale given": case("scale=0.3", row(14), [5, 9], scale=0.3),
+        "scale zero": case("scale=0.0", row(14), [5, 9], scale=0.0),
+        "float16": case("float16", row(40, 16, np.float16), [16, 16, 8]),
+        "float16, long row": case("float16, 4096 equal scores in blocks of 64", long, [64] * 64),
+        "float16, large products": case(
+            "float16 with products of 640000, more than float16 holds", large, [4, 6]
+        ),
+        "float64": case("float64", row(14, dtype=np.float64), [5, 9]),
+    }
+
+
+def reference(q, blocks, *, scale=None):
+    """The whole row at once, in float64."""
+    scale = 1 / math.sqrt(len(q)) if scale is None else scale
+    scores, values = [], []
+    for k, v in blocks:
+        for key, value in zip(k.astype(np.float64), v.astype(np.float64), strict=True):
+            scores.append(scale * float(q.astype(np.float64) @ key))
+            values.append(value)
+    if not scores:
+        return np.zeros(len(q)), -math.inf
+    largest = max(scores)
+    weights = [math.exp(score - largest) for score in scores]
+    total = math.fsum(weights)
+    output = sum(weight / total * value for weight, value in zip(weights, values, strict=True))
+    return output, largest + math.log(total)
+
+
+exercise = Exercise(
+    title="Attention of one row, block by block",
+    names=("attend_row",),
+    points=3,
+    inputs=inputs,
+    reference=reference,
+    forbidden=("scipy", "torch"),
+)
