@@ -183,8 +183,15 @@ def _check_options(path: Path, line: int, options: dict[str, str]) -> None:
     """What would be ignored silently is an error."""
     if "exercise" in options and (extra := sorted(options.keys() - EXERCISE_OPTIONS)):
         raise ChapterError(path, line, f"a solution takes {sorted(EXERCISE_OPTIONS)}, got {extra}")
-    if options.get("fold", "true") != "true":
-        raise ChapterError(path, line, f"option 'fold' is true or left out, got {options['fold']}")
+    if options.get("fold", "true") not in ("true", "all"):
+        raise ChapterError(
+            path,
+            line,
+            "option 'fold' is true (the code), all (what it gives too) or left out, "
+            f"got {options['fold']}",
+        )
+    if options.get("fold") == "all" and "alt" in options:
+        raise ChapterError(path, line, "a figure is there to be seen: fold its code alone")
     if "caption" in options and "alt" not in options:
         raise ChapterError(path, line, "a figure with a caption needs 'alt' too")
 

@@ -100,8 +100,11 @@ class Exercise:
         return self.inputs(np.random.default_rng(seed))
 
     def call(self, answer: dict[str, object], case: Case) -> object:
-        args = [iter(value) if isinstance(value, Stream) else value for value in case.args]
-        return answer[self.names[0]](*args, **case.kwargs)
+        def handed(value: object) -> object:
+            return iter(value) if isinstance(value, Stream) else value
+
+        kwargs = {name: handed(value) for name, value in case.kwargs.items()}
+        return answer[self.names[0]](*map(handed, case.args), **kwargs)
 
 
 @dataclass(frozen=True)

@@ -130,9 +130,9 @@ def _from_code(cell: Cell, form: str) -> list[dict]:
             if "caption" in cell.options:
                 image["figure"] = {"caption": cell.options["caption"]}
             metadata["mystnb"] = image
-        if cell.options.get("fold") == "true":
-            metadata["tags"] = ["hide-input"]
-    elif cell.options.get("fold") == "true":
+        if fold := cell.options.get("fold"):
+            metadata["tags"] = ["hide-input" if fold == "true" else "hide-cell"]
+    elif "fold" in cell.options:
         metadata["jupyter"] = {"source_hidden": True}  # JupyterLab shows it at a click
     return [_code(cell.source, metadata)]
 

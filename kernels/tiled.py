@@ -294,7 +294,8 @@ def head_forward(q, k, v, tile_m, tile_n, scale, mask):
     """The loops of `attention_forward`, for one head.
 
     q: (q_len, head_dim). k, v: (k_len, head_dim). All have the same dtype,
-    the one to compute in. scale: a number. mask: the options of `visible_keys`.
+    the one to compute in. scale: a number. mask: a dict of the options of
+    `visible_keys`, causal and input_pos.
 
     Returns (o, lse) of the shapes (q_len, head_dim) and (q_len,).
     """
@@ -302,7 +303,8 @@ def head_forward(q, k, v, tile_m, tile_n, scale, mask):
     o, lse = np.zeros_like(q), np.zeros(q_len, q.dtype)
     for i in range(math.ceil(q_len / tile_m)):
         rows = slice(i * tile_m, min((i + 1) * tile_m, q_len))
-        seen = visible_keys(np.arange(q_len)[rows], q_len, k_len, **mask)
+        queries = np.arange(rows.start, rows.stop)
+        seen = visible_keys(queries, q_len, k_len, **mask)
         free, stop = key_tiles(i, q_len, k_len, tile_m, tile_n, **mask)
         m_i = np.full(len(seen), -np.inf, q.dtype)
         l_i, acc = np.zeros_like(m_i), np.zeros_like(q[rows])
@@ -333,7 +335,8 @@ def head_keys_outside(q, k, v, tile_m, tile_n, scale, mask):
             if j >= stop:
                 continue
             rows = slice(i * tile_m, min((i + 1) * tile_m, q_len))
-            seen = visible_keys(np.arange(q_len)[rows], q_len, k_len, **mask)
+            queries = np.arange(rows.start, rows.stop)
+            seen = visible_keys(queries, q_len, k_len, **mask)
             keys = slice(j * tile_n, min((j + 1) * tile_n, seen[-1]))
             s = scale * (q[rows] @ k[keys].T)
             if j >= free:
@@ -489,7 +492,7 @@ def score_gradients(s, v, o, lse, do):
 
     Returns (dv, dp, ds): the gradients with respect to v (the part of it that
     comes from these rows), to the weights p = exp(s - lse), and to s. ds is 0
-    where a key is hidden.
+    where a key is hidden; dp is not masked.
     """
     # The guard of update: a row that saw no key has weights of 0.
     p = np.exp(s - np.where(lse == -np.inf, 0, lse)[:, np.newaxis])
@@ -557,7 +560,8 @@ def head_backward(q, k, v, o, lse, do, tile_m, tile_n, scale, mask):
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
     for i in range(math.ceil(q_len / tile_m)):
         rows = slice(i * tile_m, min((i + 1) * tile_m, q_len))
-        seen = visible_keys(np.arange(q_len)[rows], q_len, k_len, **mask)
+        queries = np.arange(rows.start, rows.stop)
+        seen = visible_keys(queries, q_len, k_len, **mask)
         _, stop = key_tiles(i, q_len, k_len, tile_m, tile_n, **mask)
         for j in range(stop):
             keys = slice(j * tile_n, min((j + 1) * tile_n, seen[-1]))

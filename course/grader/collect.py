@@ -1,8 +1,9 @@
 """From a notebook to the statements that the graded names need, and no others.
 
 The notebook is never run as a whole. Top-level statements that bind a needed name are kept, and
-what they use is needed in turn: imports, helpers in added cells, constants. Bare expressions,
-such as plots and calls for show, and magics never run.
+what they use is needed in turn: imports, helpers in added cells, constants. Where several bind it,
+those count that the answer would find. Bare expressions, such as plots and calls for show, and
+magics never run.
 """
 
 import ast
@@ -18,6 +19,8 @@ PYTHON_CELL_MAGICS = {"%%time", "%%timeit", "%%capture", "%%prun"}
 MAGIC_LINE = re.compile(
     r"^(?P<indent>\s*)(?P<assigned>[\w, ]+=\s*)?[%!?]\S.*$|^\s*[\w.]+\?{1,2}\s*$"
 )
+
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 _MAKE_ANEW = "`python -m course notebooks --to DIR` makes a fresh one, to copy the answers into"
 
@@ -111,7 +114,7 @@ def collect(cells: list[CodeCell], names: tuple[str, ...], exercise: str | None 
             raise Unusable(f"{cell.name} isn't valid Python: {_describe(error)}")
     _check_names(cells, statements, names, exercise, broken)
     notes = _drop_untouched_copies(statements, names)
-    needed = _needed(statements, names)
+    needed = _needed(statements, names, exercise)
     borrowed = {statement.cell.exercise for statement in needed} - {None, exercise}
     if borrowed and exercise is not None:
         notes.append(f"it uses your answer to {' and '.join(sorted(borrowed))}")
@@ -227,19 +230,60 @@ def _used(statement: ast.stmt) -> frozenset[str]:
     return frozenset(names)
 
 
-def _needed(statements: list[Statement], names: tuple[str, ...]) -> list[Statement]:
+def _needed(
+    statements: list[Statement], names: tuple[str, ...], exercise: str | None
+) -> list[Statement]:
     needed = set(names)
     kept = {i for i, s in enumerate(statements) if is_future_import(s.node)}
     stars = {i for i, s in enumerate(statements) if "*" in s.binds}
     known = frozenset().union(*(s.binds for s in statements)) | set(dir(builtins))
     while True:
         # `from x import *` may bind anything that nobody else does.
-        wanted_stars = stars if needed - known else set()
-        more = {i for i, s in enumerate(statements) if s.binds & needed} | wanted_stars
+        more = set(stars if needed - known else ())
+        for name in needed:
+            binders = [i for i, s in enumerate(statements) if name in s.binds]
+            if name not in names:
+                binders = _for_the_answer(binders, name, statements, exercise)
+            more.update(binders)
         if more <= kept:
             return [statements[i] for i in sorted(kept)]
         kept |= more
         needed |= frozenset().union(*(statements[i].uses for i in more))
+
+
+def _for_the_answer(
+    binders: list[int], name: str, statements: list[Statement], exercise: str | None
+) -> list[int]:
+    """Those of the statements that bind `name` which decide what the answer finds under it.
+
+    A helper may be called like a variable of a demonstration elsewhere in the notebook. The
+    answer's own cell comes first, then what stands above it, then what stands below.
+    """
+    fresh = {i for i in binders if _binds_anew(statements[i], name)}
+    defined = {i for i in binders if isinstance(statements[i].node, DEFINITIONS)}
+    if defined:  # variables of that name are others'
+        fresh &= defined
+        binders = [i for i in binders if i in fresh or not _binds_anew(statements[i], name)]
+    own = [i for i, s in enumerate(statements) if exercise and s.cell.exercise == exercise]
+    inside = [i for i in binders if i in own]
+    if fresh & set(inside):
+        return inside
+    above = [i for i in binders if own and i <= own[-1]]
+    if not fresh & set(above):
+        return binders
+    return [i for i in above if i >= max(fresh & set(above))]
+
+
+def _binds_anew(statement: Statement, name: str) -> bool:
+    """True if what `name` was before doesn't matter after it: not for `x += 1` or `x[0] = 1`."""
+    node = statement.node
+    if isinstance(node, (*DEFINITIONS, ast.Import, ast.ImportFrom)):
+        return True
+    if isinstance(node, ast.Assign):
+        names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+        stored = {n.id for n in names if isinstance(n.ctx, ast.Store)}
+        return name in stored and name not in statement.uses
+    return False
 
 
 def is_future_import(node: ast.stmt) -> bool:

@@ -60,8 +60,8 @@ def fault_of(outcome: Outcome, expected: object, case: Case) -> str | None:
         return fault
     if not _too_large(outcome, case):
         return None
-    if outcome.peak_bytes is None:
-        return "it stopped the measurement of its memory"
+    if outcome.peak_bytes is None or outcome.peak_bytes < 0:
+        return "it disturbed the measurement of its memory"
     return (
         f"it held {_size(outcome.peak_bytes)} at a time besides its arguments, where "
         f"{_size(case.peak_bytes)} are allowed"
@@ -135,7 +135,7 @@ def _number_as_array(value: object, beside: object, part: Part) -> object:
 def _too_large(outcome: Outcome, case: Case) -> bool:
     if case.peak_bytes is None:
         return False
-    return outcome.peak_bytes is None or outcome.peak_bytes > case.peak_bytes
+    return outcome.peak_bytes is None or not 0 <= outcome.peak_bytes <= case.peak_bytes
 
 
 def _error(got: np.ndarray, expected: np.ndarray, part: Part) -> ErrorMeasure:
@@ -154,8 +154,9 @@ def _error(got: np.ndarray, expected: np.ndarray, part: Part) -> ErrorMeasure:
 
 def _is_close(error: ErrorMeasure, part: Part) -> bool:
     whole, row = BOUNDS[part.dtype.name]
-    by_itself = part.compared in ("numbers", "logarithms")
-    return error.whole <= (row if by_itself else whole) and error.worst_row <= row
+    if part.compared == "numbers":
+        return error.worst_row <= row
+    return error.whole <= whole and error.worst_row <= row
 
 
 def _array_fault(got: object, expected: object, part: Part) -> str | None:
@@ -209,11 +210,14 @@ def _array_fault(got: object, expected: object, part: Part) -> str | None:
     if not right_row.any():
         return f"row {list(error.row)}{of} must be exactly 0, and element {place} is {value}"
     whole, row = BOUNDS[part.dtype.name]
+    worst = (
+        f"{_number(error.worst_row)} in its worst row {list(error.row)} (at most {row:g}), where "
+        if error.row
+        else ""
+    )
     return (
-        f"relative error {_number(error.whole)} over the whole {f'of {name}' if name else 'result'}"
-        f" (at most {whole:g} is allowed), {_number(error.worst_row)} in its worst row "
-        f"{list(error.row)} (at most {row:g}), where element {place} is {value} and should be "
-        f"{right}"
+        f"relative error {_number(error.whole)} over the whole{of or ' result'} (at most {whole:g} "
+        f"is allowed), {worst}element {place} is {value} and should be {right}"
     )
 
 
@@ -230,9 +234,9 @@ def _exact_fault(got: object, expected: object) -> str | None:
                 return f"under {key!r} {fault}"
         return None
     if isinstance(expected, tuple) and isinstance(got, tuple):
-        got = tuple(map(_plain_number, got))
-        right = len(got) == len(expected) and not any(map(_exact_fault, got, expected))
-        return None if right else f"it returned {got} where {expected} is expected"
+        if len(got) == len(expected) and not any(map(_exact_fault, got, expected)):
+            return None
+        return f"it returned {_readable(got)} where {expected} is expected"
     got = _plain_number(got)
     if type(got) is not type(expected):
         return f"it returned {_kind(got)} where {_kind(expected)} is expected"
@@ -244,6 +248,14 @@ def _plain_number(value: object) -> object:
     if isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "iub":
         return value.item()
     return value
+
+
+def _readable(value: object) -> object:
+    """A tuple or list as it is printed best: NumPy's numbers as plain ones."""
+    if isinstance(value, tuple | list):
+        return type(value)(map(_readable, value))
+    scalar = isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "iubf"
+    return value.item() if scalar else value
 
 
 def _norm(rows: np.ndarray) -> np.ndarray:
@@ -277,5 +289,5 @@ def _kind(value: object) -> str:
         return f"a NumPy array of shape {value.shape} and dtype {value.dtype}"
     if value is None:
         return "None"
-    text = repr(value)
+    text = repr(_readable(value))
     return f"{text if len(text) <= 80 else text[:80] + ' …'} ({type(value).__name__})"

@@ -12,6 +12,7 @@ FOREIGN_MODULES = {
     "course", "kernels", "solutions", "notebooks",
     "cudnn", "flash_attn", "flash_attn_interface", "fa3_fwd_interface", "flashinfer",
     "transformer_engine", "xformers",
+    "tracemalloc",  # which measures an answer's memory
 }  # fmt: skip
 FOREIGN_NAMES = {
     "scaled_dot_product_attention", "MultiheadAttention", "flash_attn_func", "flex_attention",

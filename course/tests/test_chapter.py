@@ -28,6 +28,11 @@ FAULTS = {
     "option twice": ("```{code-cell}\n:fold: true\n:fold: true\nx = 1\n```", 5, "'fold' needs one"),
     "option without value": ("```{code-cell}\n:alt:\nx = 1\n```", 5, "'alt' needs one value"),
     "fold that is no word": ("```{code-cell}\n:fold: yes\nx = 1\n```", 5, "'fold' is true"),
+    "figure that is folded away": (
+        "```{code-cell}\n:fold: all\n:alt: a line\nx = 1\n```",
+        5,
+        "a figure is there to be seen",
+    ),
     "caption without alt": ("```{code-cell}\n:caption: C.\nx = 1\n```", 5, "needs 'alt'"),
     "folded solution": (
         STATEMENT + SOLUTION.replace(":exercise:", ":fold: true\n:exercise:"),

@@ -177,6 +177,61 @@ ROWS = {
         ("def f():\n    return 7", STUB), ("def f():",), solves=0
     ),
     "stub copied before the answer": Row((STUB, "def f():\n    return 7"), ("def f():",)),
+    "helper called like a variable of a demo": Row(
+        (
+            f"state = {BOOM}",
+            "def state():\n    return 7\ndef f():\n    return state()",
+            f"state = {BOOM}",
+        ),
+        ("def state():", "def f():"),
+        solves=1,
+    ),
+    "constant called like a variable of a demo": Row(
+        (f"size = {BOOM}", "size = 7\ndef f():\n    return size", f"size = {BOOM}"),
+        ("size = 7", "def f():"),
+        solves=1,
+    ),
+    "helper in an added cell, called like variables of demos": Row(
+        (
+            f"state = {BOOM}",
+            "def state():\n    return 7",
+            "def f():\n    return state()",
+            f"state = {BOOM}",
+        ),
+        ("def state():", "def f():"),
+        solves=2,
+    ),
+    "helper in a cell added after, called like a variable above": Row(
+        (f"state = {BOOM}", "def f():\n    return state()", "def state():\n    return 7"),
+        ("def f():", "def state():"),
+        solves=1,
+    ),
+    "the last helper above": Row(
+        (
+            f"def state():\n    return {BOOM}",
+            "def state():\n    return 7",
+            "def f():\n    return state()",
+        ),
+        ("def state():", "def f():"),
+    ),
+    "helper that is wrapped": Row(
+        (
+            f"state = {BOOM}",
+            "def state():\n    return 3.5",
+            "def twice(g):\n    return lambda: 2 * g()",
+            "state = twice(state)",
+            "def f():\n    return state()",
+        ),
+        ("def state():", "def twice(g):", "state = twice(state)", "def f():"),
+    ),
+    "own import of what others import": Row(
+        ("import math", "import math\ndef f():\n    return math.floor(7.5)"),
+        ("import math", "def f():"),
+    ),
+    "table made above and filled in the answer's cell": Row(
+        ("table = {}", "table['a'] = 7\ndef f():\n    return table['a']"),
+        ("table = {}", "table['a'] = 7", "def f():"),
+    ),
     "the last of two answers": Row(
         ("def f():\n    return 1", "def f():\n    return 7"), ("def f():", "def f():")
     ),

@@ -193,6 +193,12 @@ EXACT = {
     "tuple of NumPy's ints": ((np.array(3), np.array(4)), (3, 4), None),
     "another tuple": ((np.array(3), 5), (3, 4), "it returned (3, 5) where (3, 4) is expected"),
     "tuple of floats": ((3.0, 4.0), (3, 4), "it returned (3.0, 4.0) where (3, 4)"),
+    "tuple of NumPy's floats": (
+        (np.array(3), np.array(4.0)),
+        (3, 4),
+        "it returned (3, 4.0) where (3, 4) is expected",
+    ),
+    "list of NumPy's ints": ([np.array(3), 4], (3, 4), "it returned [3, 4] (list) where (3, 4)"),
     "tuple too long": ((3, 4, 5), (3, 4), "it returned (3, 4, 5) where (3, 4)"),
     "list for tuple": ([3, 4], (3, 4), "it returned [3, 4] (list) where (3, 4) (tuple)"),
     "int for tuple": (3, (3, 4), "it returned 3 (int) where (3, 4) (tuple)"),
@@ -276,6 +282,7 @@ WAYS = {
     "a logarithm near 0": ("logarithms", [1e-5, 3], [0, 3], True),
     "a number near 0": ("numbers", [1e-5, 3], [0, 3], False),
     "a logarithm that is off": ("logarithms", [5.01, 3], [5, 3], False),
+    "a logarithm that is off by half a thousandth": ("logarithms", [20.01, 3], [20, 3], False),
     "a large logarithm, rounded": ("logarithms", [80000.01, 3], [80000, 3], True),
     "-inf where it is due": ("logarithms", [-INF, 3], [-INF, 3], True),
     "-inf where it is not": ("logarithms", [-INF, 3], [3, 3], False),
@@ -311,7 +318,9 @@ def test_too_much_memory_is_a_fault_of_a_right_result():
     assert fault_of(Outcome(right, peak_bytes=2**20), right, case) is None
     said = fault_of(Outcome(right, peak_bytes=3 * 2**20), right, case)
     assert said == "it held 3.0 MiB at a time besides its arguments, where 1.0 MiB are allowed"
-    assert "stopped the measurement" in fault_of(Outcome(right), right, case)
+    for disturbed in (None, -1):
+        said = fault_of(Outcome(right, peak_bytes=disturbed), right, case)
+        assert "disturbed the measurement" in said
     wrong = fault_of(Outcome(right, peak_bytes=3 * 2**20), rows([1, 3]), case)
     assert "relative error" in wrong, "a wrong value is said first"
     assert not same(Outcome(right, peak_bytes=1), Outcome(right, peak_bytes=3 * 2**20), case)

@@ -173,7 +173,10 @@ def test_no_line_of_the_solution_leaks_into_a_blank_notebook(exercise_id):
     lines = [line.strip() for region in regions(solved.source) for line in region.split("\n")[1:-1]]
     telling = [line for line in lines if len(line) > 20 and line not in told]
     assert telling, "no line of this solution is long enough to prove anything"
-    assert [line for line in telling if line in blank] == []
+    # What the chapter hands out elsewhere, such as the updates to find faults in, may look alike.
+    plain = (cell.source for cell in chapter.cells if "exercise" not in cell.options)
+    given = "\n".join(plain)
+    assert [line for line in telling if blank.count(line) > given.count(line)] == []
     assert BEGIN not in blank and END not in blank
 
 

@@ -8,11 +8,11 @@ MUTANTS = [
         inputs=("A", "C", "acc not corrected"),
         right=("right", "no guard"),
         says=(
-            "Your test gives the update a single block. The state is still empty then, so whatever "
-            "happens to it can't show: give it several blocks, one after the other."
+            "In your test every block meets an empty state: either there is one block only, or the "
+            "state isn't handed on to the next. What happens to a state can't show like that."
         ),
         reference=edit("zip(blocks, values, strict=True)", "zip(blocks[:1], values[:1])"),
-        variant=edit("for shift in shifts:", "for shift in shifts[:1]:"),
+        variant=edit("for block in blocks:", "for block in blocks[:1]:"),
     ),
     mutant(
         "maximum_never_grows",
@@ -26,23 +26,47 @@ MUTANTS = [
             "        near,\n        [near[0], near[1] + 5, near[2] + 2],",
             "        [near[0] + 9, near[1]],",
             ("near[0] - 2000, near[1]]", "near[0] - 2000]"),
+            ("[half, near[1]]", "[half]"),
         ),
-        variant=edit("(0, 3, 1)", "(9, 0)", ("(None, -1500, 0)", "(None, -1500)")),
+        variant=edit(
+            "(0, 3, 1)",
+            "(9, 0)",
+            ('("hidden", -1500, 0)', '("hidden", -1500)'),
+            ('("row 0 hidden", 0)', '("row 0 hidden",)'),
+        ),
     ),
     mutant(
         "nothing_hidden",
         inputs=("B", "no guard"),
         right=("right", "A", "C"),
         says=(
-            "No block of your test is hidden throughout. A row whose first block is all -inf has "
-            "no maximum yet, and that is where these two go wrong."
+            "No row of your test starts with a block that is hidden throughout. Such a row has no "
+            "maximum yet, and that is where these go wrong."
         ),
         reference=edit(
             "[hidden, near[0] - 2000, near[1]]",
             "[near[0] - 2000, near[1]]",
-            ("        [near[0], hidden],\n        [hidden, hidden],\n", ""),
+            (
+                "        [near[0], hidden],\n        [hidden, hidden],\n        [half, near[1]],\n",
+                "",
+            ),
         ),
-        variant=edit("(None, -1500, 0), (0, None), (None, None)", "(-1500, 0), (0, 1)"),
+        variant=edit(
+            '("hidden", -1500, 0), (0, "hidden"), ("hidden", "hidden")',
+            "(-1500, 0), (0, 1)",
+            ('    streams.append(("row 0 hidden", 0))\n', ""),
+        ),
+    ),
+    mutant(
+        "rows_hidden_together",
+        inputs=("guard of all rows", "guard for all rows"),
+        right=("right", "A", "B", "C", "no guard"),
+        says=(
+            "In your test a block is hidden from all rows or from none. A guard has to look at "
+            "each row by itself: hide a block from some rows only."
+        ),
+        reference=edit("        [half, near[1]],\n", ""),
+        variant=edit('    streams.append(("row 0 hidden", 0))\n', ""),
     ),
     mutant(
         "outputs_of_near_scores",
@@ -66,7 +90,7 @@ MUTANTS = [
         variant=edit(
             "(0, -1500)",
             "(0, -1)",
-            ("(None, -1500, 0)", "(None, -1, 0)"),
+            ('("hidden", -1500, 0)', '("hidden", -1, 0)'),
             ("m == max(scores)", "l == l"),
             ("np.isclose(l, weights.sum())", "acc.all() == acc.all()"),
             (
@@ -80,7 +104,7 @@ MUTANTS = [
         inputs="no guard",
         right=("right", "A", "B", "C"),
         says=(
-            "NaN passes your test. Every comparison with NaN is False, `abs(a - b) > 1e-6` too. "
+            "NaN passes your test: `abs(a - b) > 1e-6` is False where one of the two is NaN. "
             "Ask whether the two are close, not whether they are apart; np.allclose does."
         ),
         reference=edit(
@@ -99,8 +123,9 @@ MUTANTS = [
         inputs=("right", "right, in base 2", "right, key by key"),
         right=("A", "B", "C"),
         says=(
-            "You ask for results that are equal to the last bit, and turn right updates down: "
-            "sums in another order are rounded otherwise. Allow for rounding, as np.allclose does."
+            "Your test turns right updates down. Either it asks for equal bits, where np.allclose "
+            "allows for rounding, or what you compare with is NaN in a row of -inf: -inf - -inf is "
+            "NaN, in a difference as well as in an exponent."
         ),
         reference=edit("map(np.allclose,", "map(np.array_equal,"),
         variant=edit(

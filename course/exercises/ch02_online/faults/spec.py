@@ -80,6 +80,46 @@ UPDATES = {
         False,
         _faulty(("m_i - shift", "0 * shift"), ("s - shift", "s - 0 * shift")),
     ),
+    "one maximum": (
+        "an update that takes one maximum for all rows",
+        False,
+        _faulty(("s.max(axis=1, initial=-np.inf)", "s.max(initial=-np.inf)")),
+    ),
+    "guard of all rows": (
+        "an update whose guard replaces the maxima of all rows if one of them is hidden",
+        False,
+        _faulty(("np.where(m_new == -np.inf", "np.where((m_new == -np.inf).any()")),
+    ),
+    "guard for all rows": (
+        "an update whose guard only works if all rows are hidden",
+        False,
+        _faulty(("np.where(m_new == -np.inf", "np.where((m_new == -np.inf).all()")),
+    ),
+    "hidden is 0": (
+        "an update that takes the score of a hidden key for 0",
+        False,
+        _faulty(("np.exp(s - ", "np.exp(np.where(s == -np.inf, 0, s) - ")),
+    ),
+    "ignores the values": (
+        "an update that takes all values for 1",
+        False,
+        _faulty(("p @ v", "p @ np.ones_like(v)")),
+    ),
+    "loses the state": (
+        "an update that loses the state when a later block is hidden",
+        False,
+        _faulty(
+            (
+                "correction = np.exp(m_i - shift)",
+                "correction = np.exp(m_i - shift) * (s > -np.inf).any(axis=1)",
+            )
+        ),
+    ),
+    "divides two powers": (
+        "an update that divides two exponentials instead of subtracting first",
+        False,
+        _faulty(("np.exp(s - shift[:, np.newaxis])", "np.exp(s) / np.exp(shift)[:, np.newaxis]")),
+    ),
 }
 
 

@@ -3,12 +3,20 @@ import numpy as np
 
 def is_right(update):
     rng = np.random.default_rng(7)
-    # How far each block's scores lie from 0; None is a block that is hidden throughout.
-    for shifts in ((0, 3, 1), (0, -1500), (None, -1500, 0), (0, None), (None, None)):
+    # How far each block's scores lie from 0. Some blocks are hidden, from all rows or from one.
+    streams = [(0, 3, 1), (0, -1500), ("hidden", -1500, 0), (0, "hidden"), ("hidden", "hidden")]
+    streams.append(("row 0 hidden", 0))
+    for blocks in streams:
         state = np.full(3, -np.inf), np.zeros(3), np.zeros((3, 2))
         all_s, all_v = np.zeros((3, 0)), np.zeros((0, 2))
-        for shift in shifts:
-            s = rng.uniform(-1, 1, (3, 4)) + (-np.inf if shift is None else shift)
+        for block in blocks:
+            s = rng.uniform(-1, 1, (3, 4))
+            if block == "hidden":
+                s[:] = -np.inf
+            elif block == "row 0 hidden":
+                s[0] = -np.inf
+            else:
+                s += block
             v = rng.uniform(1, 2, (4, 2))
             state = update(*state, s, v)
             all_s, all_v = np.append(all_s, s, axis=1), np.append(all_v, v, axis=0)

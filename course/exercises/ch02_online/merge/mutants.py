@@ -67,6 +67,24 @@ MUTANTS = [
         ),
     ),
     mutant(
+        "corrections_swapped",
+        inputs=("a higher", "b higher"),
+        says=(
+            "The corrections are swapped: a's sums take exp(a's maximum - the larger one), and b's "
+            "take b's."
+        ),
+        reference=edit(
+            "correction_a = np.exp(m_a - shift)",
+            "correction_b = np.exp(m_a - shift)",
+            ("correction_b = np.exp(m_b - shift)", "correction_a = np.exp(m_b - shift)"),
+        ),
+        variant=edit(
+            "of_a = np.exp(m_a[row] - higher)",
+            "of_b = np.exp(m_a[row] - higher)",
+            ("of_b = np.exp(m_b[row] - higher)", "of_a = np.exp(m_b[row] - higher)"),
+        ),
+    ),
+    mutant(
         "output_not_corrected",
         inputs=("a higher", "b higher"),
         says="The sums are corrected, and the outputs aren't. acc takes the same factors as l_i.",

@@ -26,9 +26,9 @@ def inputs(rng):
             np.zeros((*shape, head_dim), dtype),
         )
 
-    def rows_of(a, b):
-        """Rows 0 and 1 of a, the others of b."""
-        return tuple(np.concatenate([x[:2], y[2:]]) for x, y in zip(a, b, strict=True))
+    def rows_of(a, b, last=2):
+        """The last rows of b, as many as that, and before them those of a."""
+        return tuple(np.concatenate([x[:-last], y[-last:]]) for x, y in zip(a, b, strict=True))
 
     apart = np.array([0.0, 300.0, -300.0, 50.0])
     return {
@@ -44,17 +44,21 @@ def inputs(rng):
         ),
         "square": case("as many rows as head_dim", state(6, at=4), state(6)),
         "far apart": case("scores 2000 apart", state(3, at=2000), state(3)),
-        "very negative": case("scores of about -2000", state(3, at=-2000), state(3, at=-2004)),
+        "very negative": case(
+            "scores of about -100000", state(3, at=-100000), state(3, at=-100004)
+        ),
         "a empty": case("a that has seen no key", empty(3), state(3, at=-200)),
         "b empty": case("b that has seen no key", state(3, at=-200), empty(3)),
         "both empty": case("two states that have seen no key", empty(3), empty(3)),
         "some rows empty": case(
-            "rows that have seen no key",
+            "rows that have seen no key in a, in b, or in both, beside one that has in each",
             rows_of(state(4), empty(4)),
-            rows_of(state(4), state(4, at=3)),
+            tuple(x[[0, 2, 1, 3]] for x in rows_of(state(4, at=3), empty(4))),
         ),
         "more axes": case(
-            "states with the axes (batch, heads, rows)", state(2, 3, 4, at=4), state(2, 3, 4)
+            "states with the axes (batch, heads, rows), some rows empty in both",
+            rows_of(state(2, 3, 4, at=4), empty(2, 3, 4), 1),
+            rows_of(state(2, 3, 4), empty(2, 3, 4), 1),
         ),
         "one row": case("one row", state(1), state(1, at=4)),
         "float64": case("float64", state(3, at=4, dtype=np.float64), state(3, dtype=np.float64)),

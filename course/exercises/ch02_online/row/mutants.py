@@ -50,8 +50,8 @@ MUTANTS = [
         "read_twice",
         inputs=("one block", "ordinary"),
         says=(
-            "The blocks have gone when you use them: you went through them once before, and they "
-            "arrive only once. Do all that a block needs in one pass."
+            "Nothing of the blocks is in the result. Either the state that comes out of a step "
+            "isn't kept, or you went through the blocks once before: they arrive only once."
         ),
         reference=edit(
             "    for k, v in blocks:\n",
@@ -71,6 +71,53 @@ MUTANTS = [
         ),
         reference=edit("for k, v in blocks:", "for k, v in list(blocks):"),
         variant=edit("for k, v in blocks:", "for k, v in list(blocks):"),
+    ),
+    mutant(
+        "blocks_copied",
+        inputs="stream",
+        right=("one block", "ordinary"),
+        says=(
+            "The results are right, and all keys and values are in memory at a time: copies of the "
+            "blocks are kept. Take each into the state as it comes, and let it go."
+        ),
+        reference=edit(
+            "for k, v in blocks:", "for k, v in [(k.copy(), v.copy()) for k, v in blocks]:"
+        ),
+        variant=edit(
+            "for k, v in blocks:", "for k, v in [(k.copy(), v.copy()) for k, v in blocks]:"
+        ),
+    ),
+    mutant(
+        "state_in_half",
+        inputs="float16, long row",
+        right=("one block", "float64"),
+        says=(
+            "The state is kept in float16, where a sum of ones sticks at 2048. Keep it in float32, "
+            "whatever the inputs are."
+        ),
+        reference=edit(
+            "        m_i, l_i, acc = update(m_i, l_i, acc, s, v.astype(compute_dtype))\n",
+            "        m_i, l_i, acc = update(m_i, l_i, acc, s, v.astype(compute_dtype))\n"
+            "        l_i = l_i.astype(q.dtype).astype(compute_dtype)\n",
+        ),
+        variant=edit(
+            "            total = old * total + weight\n",
+            "            total = wide(q.dtype.type(old * total + weight))\n",
+        ),
+    ),
+    mutant(
+        "float64_scale",
+        inputs=("one block", "ordinary"),
+        right=("scale given", "float64"),
+        says=(
+            "lse is float64. np.sqrt returns a float64, and one such number makes float32 scores "
+            "float64 as well: take math.sqrt, or convert."
+        ),
+        reference=edit("1 / math.sqrt(len(q))", "1 / np.sqrt(len(q))"),
+        variant=edit(
+            "factor = wide(q.size**-0.5 if scale is None else scale)",
+            "factor = np.float64(q.size) ** -0.5 if scale is None else wide(scale)",
+        ),
     ),
     mutant(
         "no_correction",
@@ -164,6 +211,25 @@ MUTANTS = [
         says="You compute in float16, which overflows at 65504. Convert to float32 before `@`.",
         reference=edit("np.promote_types(q.dtype, np.float32)", "q.dtype"),
         variant=edit("else np.float32", "else q.dtype.type"),
+    ),
+    mutant(
+        "scaled_in_half",
+        inputs="float16, scaled",
+        right=("one block", "float64"),
+        says=(
+            "q is multiplied by the scale while it is still float16, and the product is rounded to "
+            "11 bits. Convert to float32 first."
+        ),
+        reference=edit(
+            "    q_rows = q.astype(compute_dtype)",
+            "    q_rows = (q * q.dtype.type(scale)).astype(compute_dtype)",
+            ("scale * (q_rows", "(q_rows"),
+        ),
+        variant=edit(
+            "query = q.astype(wide)",
+            "query = (q * q.dtype.type(factor)).astype(wide)",
+            ("factor * (query @ key)", "query @ key"),
+        ),
     ),
     mutant(
         "wide_result",

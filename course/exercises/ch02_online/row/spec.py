@@ -6,6 +6,9 @@ import numpy as np
 
 from course.exercise import Case, Exercise, Part, Stream
 
+# An eighth of K and V of the longest stream: enough for a block or a few, not for a copy of all.
+PEAK_BYTES = 256 << 10
+
 
 def blocks_of(k, v, sizes):
     """Pairs (k, v) that all lie in the same two buffers, as tiles do in the memory on the chip."""
@@ -17,6 +20,7 @@ def blocks_of(k, v, sizes):
             views = [buffer[:size] for buffer in buffers]
             for view, x in zip(views, (k, v), strict=True):
                 view[:] = x[start : start + size]
+                view.flags.writeable = False  # a block is an input like any other
             start += size
             yield tuple(views)
             for buffer in buffers:  # whoever still holds the block holds nothing
@@ -35,12 +39,12 @@ def inputs(rng):
         v *= rng.uniform(0.5, 2, head_dim)
         return tuple(x.astype(dtype) for x in (q, k, v))
 
-    def case(shows, arrays, sizes, **options):
+    def case(shows, arrays, sizes, *, peak_bytes=None, **options):
         q, k, v = arrays
         assert sum(sizes) == len(k)
         wide = np.promote_types(q.dtype, np.float32)
         parts = Part("o", q.dtype), Part("lse", wide, "logarithms")
-        return Case(shows, (q, blocks_of(k, v, sizes)), options, parts=parts)
+        return Case(shows, (q, blocks_of(k, v, sizes)), options, parts=parts, peak_bytes=peak_bytes)
 
     def with_scores(scores):
         """A row with exactly these scores, scaled: each key points along the query."""
@@ -48,6 +52,10 @@ def inputs(rng):
         q = np.ones_like(q)
         k = np.repeat(np.float32(scores)[:, np.newaxis], 16, axis=1) / np.float32(4)
         return q, k, v
+
+    # Numbers whose product with the scale is rounded as coarsely as float16 does.
+    coarse = row(9, 80, np.float16)
+    coarse[0][:], coarse[1][:] = 0.3481, 6.5 + rng.uniform(-0.5, 0.5, (9, 1))
 
     near = rng.uniform(-1, 1, 12)
     step = np.repeat([0.0, 4.0, 8.0, 12.0], 3)
@@ -74,11 +82,15 @@ def inputs(rng):
         "scale given": case("scale=0.3", row(14), [5, 9], scale=0.3),
         "scale zero": case("scale=0.0", row(14), [5, 9], scale=0.0),
         "float16": case("float16", row(40, 16, np.float16), [16, 16, 8]),
-        "float16, long row": case("float16, 4096 equal scores in blocks of 64", long, [64] * 64),
+        "float16, long row": case("float16, 4096 equal scores, one by one", long, [1] * 4096),
+        "float16, scaled": case("float16 with scores of about 20", coarse, [4, 5]),
         "float16, large products": case(
             "float16 with products of 640000, more than float16 holds", large, [4, 6]
         ),
         "float64": case("float64", row(14, dtype=np.float64), [5, 9]),
+        "stream": case(
+            "8192 keys in blocks of 64", row(8192, 32), [64] * 128, peak_bytes=PEAK_BYTES
+        ),
     }
 
 

@@ -43,8 +43,8 @@ MUTANTS = [
         inputs=("higher block", "some rows higher"),
         right="lower block",
         says=(
-            "Neither l_i nor acc is corrected when the maximum grows. What they hold was computed "
-            "with the old maximum: multiply both by exp(m_i - m_new)."
+            "Neither l_i nor acc is corrected when the maximum grows. Multiply both by exp(m_i - "
+            "m_new), where m_i is the maximum before this block: don't overwrite it too early."
         ),
         reference=edit("correction * l_i", "l_i", ("correction[:, np.newaxis] * acc", "acc")),
         variant=edit("old * l_i[row]", "l_i[row]", ("old * acc[row]", "acc[row]")),
@@ -136,13 +136,23 @@ MUTANTS = [
     mutant(
         "guard_kept",
         inputs=("hidden first", "no keys at first"),
-        right="first block",
+        right=("first block", "very negative"),
         says=(
             "A row that has seen no key gets a maximum of 0. The 0 may only stand in for -inf in "
             "the subtraction: kept as m_i, it makes later scores far below 0 vanish."
         ),
         reference=edit("return m_new, l_new", "return shift, l_new"),
         variant=edit("            continue", "            m_new[row] = 0\n            continue"),
+    ),
+    mutant(
+        "maximum_from_zero",
+        inputs=("very negative", "hidden first"),
+        says=(
+            "Your maximum starts from a number, so scores far below it all vanish. A maximum over "
+            "nothing is -inf, and that is where it has to start."
+        ),
+        reference=edit("initial=-np.inf", "initial=0"),
+        variant=edit("max([m_i[row], *scores])", "max([m_i[row], 0, *scores])"),
     ),
     mutant(
         "divided_already",

@@ -80,7 +80,10 @@ def inputs(rng):
             values(7),
         ),
         "very negative": case(
-            "a first block with scores of about -2000", empty(3), scores(3, 7) - 2000, values(7)
+            "a first block with scores of about -100000",
+            empty(3),
+            scores(3, 7) - 100000,
+            values(7),
         ),
         "hidden first": case(
             "a first block that is hidden throughout", empty(3), hidden, values(4)

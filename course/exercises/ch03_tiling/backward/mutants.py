@@ -11,7 +11,7 @@ MUTANTS = [
         right=("all keys", "causal"),
         says=(
             "You take a softmax over the keys of this tile. The weights are over all keys of the "
-            "row, and lse knows them: p = exp(s - lse)."
+            "row, of which the tile may hold a few: one of the arguments knows about all."
         ),
         reference=edit(
             "    dv = p.T @ do\n",
@@ -26,8 +26,8 @@ MUTANTS = [
         "not_normalised",
         inputs=("all keys", "one of three", "one row"),
         says=(
-            "Your weights are exp(s - the maximum), and don't sum to 1. Subtract lse: that divides "
-            "by the sum as well."
+            "Your weights are exp(s - the maximum), and don't sum to 1. What has to be subtracted "
+            "instead, so that they do?"
         ),
         reference=edit(
             "lse == -np.inf, 0, lse)", "lse == -np.inf, 0, s.max(axis=1, initial=-1e30))"
@@ -49,8 +49,8 @@ MUTANTS = [
         "mean_forgotten",
         inputs=("all keys", "one of three"),
         says=(
-            "ds is p · dp. The softmax keeps the sum of the weights at 1, so only what differs "
-            "from the mean counts: p · (dp - mean), with mean = Σ do · o of the row."
+            "ds is p · dp. But the weights of a row sum to 1 whatever the scores are, so what all "
+            "of its dp have in common can't matter: something has to be taken off first."
         ),
         reference=edit("p * (dp - mean)", "p * dp"),
         variant=edit("weights * (dp[row] - mean)", "weights * dp[row]"),
@@ -59,8 +59,8 @@ MUTANTS = [
         "plain_mean",
         inputs=("all keys", "one of three"),
         says=(
-            "You take the plain mean of dp off. The mean that counts is weighted by p, over all "
-            "keys of the row, and it equals Σ do · o."
+            "You take the plain mean of dp off. The mean that counts is weighted by p, and it is "
+            "over all keys of the row."
         ),
         reference=edit(
             "(do * o).sum(axis=1, keepdims=True)",
@@ -73,8 +73,8 @@ MUTANTS = [
         inputs=("one of three", "one of two"),
         right=("all keys", "causal"),
         says=(
-            "Your mean Σ p · dp goes over this tile only. It is over all keys of the row, which "
-            "are not here: that is what o is for, Σ do · o."
+            "Your mean of dp goes over this tile only. It is over all keys of the row, and those "
+            "aren't here: that is what o is for."
         ),
         reference=edit(
             "(do * o).sum(axis=1, keepdims=True)", "(p * dp).sum(axis=1, keepdims=True)"
@@ -92,14 +92,14 @@ MUTANTS = [
     mutant(
         "mean_added",
         inputs=("all keys", "one of three"),
-        says="The mean has the wrong sign: ds = p · (dp - mean).",
+        says="The mean has the wrong sign: it is taken off, not added.",
         reference=edit("dp - mean", "dp + mean"),
         variant=edit("dp[row] - mean", "dp[row] + mean"),
     ),
     mutant(
         "do_for_o",
         inputs=("all keys", "one of three"),
-        says="Your mean is Σ do · do. It is Σ do · o, with what the forward pass returned.",
+        says="Your mean is do · do. One of the two should be what the forward pass returned.",
         reference=edit("(do * o)", "(do * do)"),
         variant=edit("o[row] @ do[row]", "do[row] @ do[row]"),
     ),
@@ -117,6 +117,17 @@ MUTANTS = [
         ),
     ),
     mutant(
+        "dp_hidden",
+        inputs=("causal", "some hidden"),
+        right=("all keys", "one of three"),
+        says=(
+            "dp is 0 where a key is hidden. It follows its formula there too: the weight, which is "
+            "0, takes care of ds."
+        ),
+        reference=edit(RETURN, "return dv, np.where(s == -np.inf, 0, dp).astype(s.dtype), ds"),
+        variant=edit(RETURN, "return dv, np.where(s == -np.inf, 0, dp).astype(s.dtype), ds"),
+    ),
+    mutant(
         "values_not_transposed",
         inputs="square",
         says=(
@@ -129,7 +140,7 @@ MUTANTS = [
     mutant(
         "gradient_weights",
         inputs=("all keys", "one of three"),
-        says="dv uses ds. It is the weights themselves, times do: dv = pᵀ do.",
+        says="dv uses ds. What the values were multiplied by in the forward pass is the weights.",
         reference=edit(RETURN, "return ds.T @ do, dp, ds"),
         variant=edit(RETURN, "return ds.T @ do, dp, ds"),
     ),

@@ -42,7 +42,7 @@ def inputs(rng):
         ),
         "rows far apart": case("rows whose scores lie far apart", scores(5, 7) + rows_differ),
         "large scores": case("scores of about 300", scores(4, 7) + 300),
-        "very negative": case("scores of about -500", scores(4, 7) - 500),
+        "very negative": case("scores of about -100000", scores(4, 7) - 100000),
         "one row": case("one row", scores(1, 9)),
         "no keys": case("a tile of no keys", scores(3, 5), keys=slice(0, 0)),
         "float64": case("float64", scores(4, 7), dtype=np.float64),

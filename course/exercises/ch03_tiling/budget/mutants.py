@@ -8,7 +8,7 @@ CHECK = "sum(parts.values()) <= memory_bytes"
 MUTANTS = [
     mutant(
         "keys_first",
-        inputs=("Hopper, 128", "100 KiB"),
+        inputs=("Hopper, 128", "Hopper, 64", "100 KiB"),
         right=("plenty", "nothing"),
         says=(
             "You make tile_n as large as possible first. K and V are read once for each tile of "
@@ -19,6 +19,25 @@ MUTANTS = [
             "    for tile_n in sizes:\n        for tile_m in sizes:\n",
         ),
         variant=edit("(tile_m, tile_n) > best)", "(tile_n, tile_m) > best[::-1])"),
+    ),
+    mutant(
+        "largest_area",
+        inputs=("Hopper, 128", "float8"),
+        right=("100 KiB", "plenty", "nothing"),
+        says=(
+            "You take the tiles with the most scores. What counts is what they move: a larger "
+            "tile_m comes first, whatever tile_n is."
+        ),
+        reference=edit(
+            "    sizes = (",
+            "    found = []\n    sizes = (",
+            ("return tile_m, tile_n\n", "found.append((tile_m, tile_n))\n"),
+            (
+                "return None",
+                "return max(found, key=lambda tiles: tiles[0] * tiles[1], default=None)",
+            ),
+        ),
+        variant=edit("(tile_m, tile_n) > best", "tile_m * tile_n >= best[0] * best[1]"),
     ),
     mutant(
         "smallest",
@@ -67,7 +86,7 @@ MUTANTS = [
         "values_forgotten",
         inputs=("float8", "one too few"),
         right=("Hopper, 128", "nothing"),
-        says="V isn't counted. Its tile is as large as that of K, and both are there at a time.",
+        says="Only one of K and V is counted. Their tiles are alike, and both are there at a time.",
         reference=edit(CHECK, 'sum(parts.values()) - parts["v"] <= memory_bytes'),
         variant=edit("(tile_m + 2 * tile_n)", "(tile_m + tile_n)"),
     ),

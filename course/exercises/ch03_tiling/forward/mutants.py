@@ -36,7 +36,7 @@ MUTANTS = [
     mutant(
         "last_key_tile_dropped",
         inputs=("ragged keys", "uneven tiles"),
-        right=("tiles fit", "tiles of 1"),
+        right=("tiles fit", "tiles of 1", "causal"),
         says=(
             "The last key tile is left out where it is short. The number of tiles is rounded up, "
             "not down."
@@ -99,19 +99,19 @@ MUTANTS = [
             "of query tile i is query i · tile_m + r."
         ),
         reference=edit(
-            "np.arange(q_len)[rows]",
-            "np.arange(q_len)[: len(q[rows])]",
+            "np.arange(rows.start, rows.stop)",
+            "np.arange(rows.stop - rows.start)",
             ("if j >= free:", "if True:"),
         ),
         variant=edit("first + row + 1 - left", "first + row - top + 1 - left"),
     ),
     mutant(
         "no_mask_in_the_tile",
-        inputs=("causal", "causal, wide tiles"),
+        inputs=("causal", "causal, wide tiles", "causal, tall tiles"),
         right=("tiles fit", "one query"),
         says=(
-            "You skip key tiles, and mask none. A tile that crosses the diagonal holds keys that "
-            "some of its queries don't see."
+            "Key tiles are skipped, but those that cross the diagonal aren't masked, or not all of "
+            "them are. They hold keys that some of their queries don't see."
         ),
         reference=edit("if j >= free:", "if False:"),
         variant=edit("                if causal:", "                if False:"),
@@ -209,6 +209,42 @@ MUTANTS = [
         variant=edit("else np.float32", "else q.dtype.type"),
     ),
     mutant(
+        "state_in_half",
+        inputs="float16, long row",
+        says=(
+            "The state is kept in float16, where a sum of ones sticks at 2048. Keep it in float32, "
+            "whatever the inputs are."
+        ),
+        reference=edit(
+            "            m_i, l_i, acc = update(m_i, l_i, acc, s, v[keys])\n",
+            "            m_i, l_i, acc = update(m_i, l_i, acc, s, v[keys])\n"
+            "            l_i = l_i.astype(np.float16).astype(q.dtype)\n",
+        ),
+        variant=edit(
+            "            m = new\n",
+            "            m, total = new, total.astype(np.float16).astype(wide)\n",
+        ),
+    ),
+    mutant(
+        "scaled_in_half",
+        inputs="float16, scaled",
+        right=("tiles fit", "float64"),
+        says=(
+            "q is multiplied by the scale while it is still float16, and the product is rounded to "
+            "11 bits. Convert to float32 first."
+        ),
+        reference=edit(
+            "head = q[b, h], k[b, kv_head]",
+            "head = q[b, h] * q.dtype.type(scale), k[b, kv_head]",
+            ("s = scale * (q[rows] @ k[keys].T)", "s = q[rows] @ k[keys].T"),
+        ),
+        variant=edit(
+            "queries = q[b, h, top:bottom].astype(wide)",
+            "queries = (q[b, h, top:bottom] * q.dtype.type(factor)).astype(wide)",
+            ("factor * np.einsum", "np.einsum"),
+        ),
+    ),
+    mutant(
         "wide_result",
         inputs="float16",
         right="float64",
@@ -218,11 +254,11 @@ MUTANTS = [
     ),
     mutant(
         "all_scores_at_once",
-        inputs="long",
+        inputs=("long", "many keys"),
         right=("tiles fit", "causal"),
         says=(
-            "The results are right, and somewhere there is an array with a number for each pair of "
-            "a query and a key: all scores, or a whole mask. Tiles are there to do without."
+            "The results are right, and at some point far more is held than a tile of scores: all "
+            "scores, a whole mask, or rows of scores as long as the keys. Tiles do without."
         ),
         reference=edit(
             "    q_len, k_len = len(q), len(k)\n",

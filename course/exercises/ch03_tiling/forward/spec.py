@@ -6,9 +6,12 @@ import numpy as np
 
 from course.exercise import Case, Exercise, Part
 
-LONG = 1024
 # Less than a byte for each pair of a query and a key.
-PEAK_BYTES = LONG * LONG
+LONG = 1024
+LONG_PEAK_BYTES = LONG * LONG
+# Less than a row of scores for each query of a tile; two copies of K and V in float64 are allowed.
+MANY_KEYS = 16384
+MANY_KEYS_PEAK_BYTES = 3 << 20
 
 
 def inputs(rng):
@@ -44,6 +47,11 @@ def inputs(rng):
         array[:] = np.nan
     large = qkv(1, 2, 2, 3, 6, 64, np.float16)
     large[0][:], large[1][:] = 100, 100
+    # Numbers whose product with the scale is rounded as coarsely as float16 does.
+    coarse = qkv(1, 1, 1, 3, 9, 80, np.float16)
+    coarse[0][:], coarse[1][:] = 0.3481, 6.5 + rng.uniform(-0.5, 0.5, (9, 1))
+    flat = qkv(1, 1, 1, 1, 3000, 4, np.float16)
+    flat = np.zeros_like(flat[0]), flat[1], np.ones_like(flat[2])
     strided = tuple(array.swapaxes(1, 2) for array in qkv(1, 6, 6, 3, 3, 4))
     return {
         "tiles fit": case("lengths that are multiples of the tiles", qkv(2, 2, 2, 8, 12, 8), 4, 4),
@@ -104,6 +112,8 @@ def inputs(rng):
         "scale given": case("scale=0.3", qkv(1, 2, 2, 6, 9, 8), 4, 4, scale=0.3),
         "scale zero": case("scale=0.0", qkv(1, 2, 2, 6, 9, 8), 4, 4, scale=0.0),
         "float16": case("float16", qkv(1, 2, 1, 9, 12, 16, np.float16), 4, 4, causal=True),
+        "float16, long row": case("float16, 3000 equal scores, key by key", flat, 1, 1),
+        "float16, scaled": case("float16 with scores of about 20", coarse, 2, 4),
         "float16, large products": case(
             "float16 with products of 640000, more than float16 holds", large, 2, 4
         ),
@@ -116,7 +126,14 @@ def inputs(rng):
             64,
             64,
             causal=True,
-            peak_bytes=PEAK_BYTES,
+            peak_bytes=LONG_PEAK_BYTES,
+        ),
+        "many keys": case(
+            f"64 queries on {MANY_KEYS} keys in tiles of 64",
+            qkv(1, 1, 1, 64, MANY_KEYS, 4),
+            64,
+            64,
+            peak_bytes=MANY_KEYS_PEAK_BYTES,
         ),
     }
 

@@ -43,17 +43,16 @@ def reference(i, q_len, k_len, tile_m, tile_n, *, causal=False, input_pos=None):
     """Looks at each pair of a query and a key, and counts tiles."""
     first = k_len - q_len if input_pos is None else input_pos
     queries = [row for row in range(i * tile_m, (i + 1) * tile_m) if row < q_len]
+
+    def sees(query, key):
+        return key < k_len and (not causal or key <= first + query)
+
     free = stop = 0
     while True:
-        keys = range(stop * tile_n, stop * tile_n + tile_n)
-        seen = [
-            key < k_len and (not causal or key <= first + query)
-            for query in queries
-            for key in keys
-        ]
-        if not any(seen):
+        keys = range(stop * tile_n, (stop + 1) * tile_n)
+        if not any(sees(query, key) for query in queries for key in keys):
             return free, stop
-        if all(seen) and free == stop:
+        if free == stop and all(sees(query, key) for query in queries for key in keys):
             free += 1
         stop += 1
 
