@@ -22,15 +22,25 @@ TIERS = ("value", "compile", "gpu", "speed")
 
 @dataclass(frozen=True)
 class Stream:
-    """An argument that an answer gets as an iterator, and so reads once.
+    """Tuples of arrays that an answer gets as an iterator, and so reads once.
 
-    `items()` makes a new one. A reference gets the stream itself, and may read it more often.
+    All tuples lie in the same memory, as tiles on a chip do: it's overwritten when the next one is
+    asked for. A reference gets the stream itself, and may read it more often.
     """
 
-    items: Callable[[], Iterator]
+    blocks: tuple[tuple[np.ndarray, ...], ...]
 
-    def __iter__(self) -> Iterator:
-        return self.items()
+    def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
+        longest = max((len(block[0]) for block in self.blocks), default=0)
+        buffers = [np.empty((longest, *x.shape[1:]), x.dtype) for x in next(iter(self.blocks), ())]
+        for block in self.blocks:
+            views = [buffer[: len(x)] for buffer, x in zip(buffers, block, strict=True)]
+            for view, x in zip(views, block, strict=True):
+                view[:] = x
+                view.flags.writeable = False  # an input like any other
+            yield tuple(views)
+            for buffer in buffers:  # whoever still holds a block holds nothing
+                buffer[:] = np.nan
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,28 @@ def run(f, *args, **options):
     return answer.run_cases(EXERCISE, {"f": f}, {"case": case})["case"]
 
 
-def test_a_stream_is_handed_over_as_an_iterator_that_can_be_read_once():
-    stream = Stream(lambda: iter([1, 2, 3]))
-    assert run(lambda x: (list(x), list(x)), stream).value == ([1, 2, 3], [])
-    assert run(lambda x: len(x), stream).raised.startswith("TypeError")
-    assert list(stream) == list(stream) == [1, 2, 3], "others may read it again"
+BLOCKS = (np.array([1.0, 2.0]),), (np.array([3.0]),), (np.zeros(0),)
+
+
+@pytest.mark.parametrize("hand", [lambda s: ((s,), {}), lambda s: ((), {"kwargs": {"x": s}})])
+def test_a_stream_is_handed_over_as_an_iterator_that_can_be_read_once(hand):
+    args, options = hand(Stream(BLOCKS))
+
+    def read(x):
+        return [a.tolist() for (a,) in x], [a.tolist() for (a,) in x]
+
+    assert run(read, *args, **options).value == ([[1, 2], [3], []], [])
+    assert run(lambda x: len(x), *args, **options).raised.startswith("TypeError")
+
+
+def test_the_blocks_of_a_stream_lie_in_one_memory_and_cannot_be_changed():
+    stream = Stream(BLOCKS)
+    kept = list(iter(stream))
+    assert kept[0][0].base is kept[1][0].base
+    assert all(np.isnan(a).all() for (a,) in kept), "what is kept is gone"
+    assert "read-only" in run(lambda x: next(x)[0].fill(7), stream).raised
+    assert [a.tolist() for (a,) in stream] == [[1, 2], [3], []], "others may read it again"
+    assert list(Stream(())) == []
 
 
 def test_a_change_of_an_array_inside_a_tuple_is_seen_and_undone():

@@ -10,25 +10,6 @@ from course.exercise import Case, Exercise, Part, Stream
 PEAK_BYTES = 256 << 10
 
 
-def blocks_of(k, v, sizes):
-    """Pairs (k, v) that all lie in the same two buffers, as tiles do in the memory on the chip."""
-
-    def items():
-        buffers = [np.empty((max(sizes, default=0), x.shape[1]), x.dtype) for x in (k, v)]
-        start = 0
-        for size in sizes:
-            views = [buffer[:size] for buffer in buffers]
-            for view, x in zip(views, (k, v), strict=True):
-                view[:] = x[start : start + size]
-                view.flags.writeable = False  # a block is an input like any other
-            start += size
-            yield tuple(views)
-            for buffer in buffers:  # whoever still holds the block holds nothing
-                buffer[:] = np.nan
-
-    return Stream(items)
-
-
 def inputs(rng):
     def row(k_len, head_dim=8, dtype=np.float32):
         q, k, v = (
@@ -44,7 +25,10 @@ def inputs(rng):
         assert sum(sizes) == len(k)
         wide = np.promote_types(q.dtype, np.float32)
         parts = Part("o", q.dtype), Part("lse", wide, "logarithms")
-        return Case(shows, (q, blocks_of(k, v, sizes)), options, parts=parts, peak_bytes=peak_bytes)
+        ends = np.cumsum(sizes)[:-1]
+        blocks = zip(np.split(k, ends), np.split(v, ends), strict=True) if sizes else ()
+        arguments = q, Stream(tuple(blocks))
+        return Case(shows, arguments, options, parts=parts, peak_bytes=peak_bytes)
 
     def with_scores(scores):
         """A row with exactly these scores, scaled: each key points along the query."""
