@@ -228,7 +228,7 @@ MUTANTS = [
     mutant(
         "scaled_in_half",
         inputs="float16, scaled",
-        right=("tiles fit", "float64"),
+        right=("tiles fit", "float16", "float64"),
         says=(
             "q is multiplied by the scale while it is still float16, and the product is rounded to "
             "11 bits. Convert to float32 first."
