@@ -81,7 +81,10 @@ ADDRESSES = """() => [...document.querySelectorAll('[src], link[href], use[href]
   .map(node => node.getAttribute('src') || node.getAttribute('href'))
   .filter(address => /^(https?:)?\\/\\//.test(address))"""
 
-LOOK = """() => [...document.querySelectorAll('body, body *')].map(node => {
+# Without the tooltip of the button that was clicked last: it goes when it likes.
+LOOK = """() => [
+  ...document.querySelectorAll('body, body *:not(.tooltip, .tooltip *)')
+].map(node => {
   const style = getComputedStyle(node);
   return style.color + style.backgroundColor + style.filter;
 })"""

@@ -88,6 +88,15 @@ def test_the_switch_gives_the_colours_of_a_dark_system(name, book, visit):
     assert not switched.heard(), report(switched.heard())
 
 
+def test_a_tooltip_is_no_change_of_look(book, visit):
+    page = visit(book / "index.html")
+    before = page.look()
+    page.page.locator("button.theme-switch-button:visible").first.hover()
+    page.page.locator(".tooltip").first.wait_for(state="visible", timeout=5000)
+    page.page.locator("button.theme-switch-button:visible").first.evaluate("x => x.blur()")
+    assert len(page.look()) == len(before)
+
+
 @pytest.mark.parametrize("name", CHAPTERS or ["chapters/01-naive.html"])
 def test_solutions_and_hints_are_folded_and_open_by_keyboard(name, book, visit):
     page = visit(book / name).page
