@@ -72,6 +72,21 @@ def check_same_dtype(**arrays):
         raise TypeError(f"all arrays must have the same dtype, got {listed}")
 
 
+def check_arrays(arrays, dtypes=FLOAT_DTYPES):
+    """TypeError unless all arrays, by argument name, are NumPy's, of one dtype among `dtypes`."""
+    for name, array in arrays.items():
+        check_array(name, array, dtypes=dtypes)
+    check_same_dtype(**arrays)
+
+
+def clean_attention(arrays, causal, scale, input_pos):
+    """Checks what attention takes, its arrays by name: q and k, or q, k and v."""
+    check_arrays(arrays)
+    check_attention_shapes(**arrays)
+    check_flag("causal", causal)
+    return {"scale": clean_scale(scale), "input_pos": clean_input_pos(input_pos, causal)}
+
+
 def check_attention_shapes(q, k, v=None):
     """ValueError unless q is (B, H, q_len, D), k and v are (B, H_kv, k_len, D), D > 0, H_kv | H."""
     arrays = {"q": q, "k": k} if v is None else {"q": q, "k": k, "v": v}
@@ -94,10 +109,17 @@ def check_attention_shapes(q, k, v=None):
 
 def _check_equal(what, axis, **two_arrays):
     (name_a, a), (name_b, b) = two_arrays.items()
-    if a.shape[axis] != b.shape[axis]:
+    _check_sizes(what, (name_a, a, axis), (name_b, b, axis))
+
+
+def _check_sizes(what, one, other):
+    """Two axes, each given as (argument's name, array, axis), must have one size."""
+    (name_a, a, axis_a), (name_b, b, axis_b) = one, other
+    size_a, size_b = a.shape[axis_a], b.shape[axis_b]
+    if size_a != size_b:
         raise ValueError(
-            f"{name_a} and {name_b} must have the same {what}, got {name_a} with {a.shape[axis]} "
-            f"(shape {shape_of(a)}) and {name_b} with {b.shape[axis]} (shape {shape_of(b)})"
+            f"{name_a} and {name_b} must have the same {what}, got {name_a} with {size_a} "
+            f"(shape {shape_of(a)}) and {name_b} with {size_b} (shape {shape_of(b)})"
         )
 
 
@@ -164,26 +186,21 @@ def check_axes(arrays, axes):
     """ValueError unless each array has the axes named for it, and one size for each name.
 
     arrays: by argument name. axes: for each of them a tuple of axis names, in order.
-    Returns the size of each axis by name.
     """
-    sizes, owners = {}, {}
+    first = {}  # of each axis, where it came up first
     for name, names in axes.items():
-        shape = shape_of(arrays[name])
-        if len(shape) != len(names):
+        array = arrays[name]
+        if len(array.shape) != len(names):
             listed = ", ".join(names) + ("," if len(names) == 1 else "")
-            raise ValueError(f"{name} must be {len(names)}-D ({listed}), got shape {shape}")
-        for axis, size in zip(names, shape, strict=True):
-            if sizes.setdefault(axis, size) != size:
-                owner = owners[axis]
-                raise ValueError(
-                    f"{owner} and {name} must have the same {axis}, got {owner} with {sizes[axis]} "
-                    f"(shape {shape_of(arrays[owner])}) and {name} with {size} (shape {shape})"
-                )
-            owners.setdefault(axis, name)
-    return sizes
+            raise ValueError(
+                f"{name} must be {len(names)}-D ({listed}), got shape {shape_of(array)}"
+            )
+        for axis, what in enumerate(names):
+            place = name, array, axis
+            _check_sizes(what, first.setdefault(what, place), place)
 
 
-def check_head_dim(head_dim, name):
-    """ValueError if head_dim is 0: such an array holds nothing to attend to."""
-    if head_dim == 0:
+def check_head_dim(name, array):
+    """ValueError if head_dim, the last axis, is 0: such an array holds nothing to attend to."""
+    if array.shape[-1] == 0:
         raise ValueError(f"{name} has head_dim 0, at least 1 is needed")

@@ -35,27 +35,11 @@ def _check_softmax(s):
 
 
 def _check_attention(q, k, v, causal, scale, input_pos):
-    for name, array in {"q": q, "k": k, "v": v}.items():
-        _arguments.check_array(name, array)
-    _arguments.check_same_dtype(q=q, k=k, v=v)
-    _arguments.check_attention_shapes(q, k, v)
-    return _clean_options(causal, scale, input_pos)
+    return _arguments.clean_attention({"q": q, "k": k, "v": v}, causal, scale, input_pos)
 
 
 def _check_attention_lse(q, k, causal, scale, input_pos):
-    for name, array in {"q": q, "k": k}.items():
-        _arguments.check_array(name, array)
-    _arguments.check_same_dtype(q=q, k=k)
-    _arguments.check_attention_shapes(q, k)
-    return _clean_options(causal, scale, input_pos)
-
-
-def _clean_options(causal, scale, input_pos):
-    _arguments.check_flag("causal", causal)
-    return {
-        "scale": _arguments.clean_scale(scale),
-        "input_pos": _arguments.clean_input_pos(input_pos, causal),
-    }
+    return _arguments.clean_attention({"q": q, "k": k}, causal, scale, input_pos)
 
 
 def _check_naive_traffic(q_len, k_len, head_dim, num_heads, num_kv_heads, itemsize):

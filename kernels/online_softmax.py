@@ -39,10 +39,8 @@ def _check_update_normalised(m_i, l_i, o, s, v):
 
 
 def _check_block(arrays, output):
-    for name, array in arrays.items():
-        _arguments.check_array(name, array, dtypes=STATE_DTYPES)
-    _arguments.check_same_dtype(**arrays)
-    sizes = _arguments.check_axes(
+    _arguments.check_arrays(arrays, STATE_DTYPES)
+    _arguments.check_axes(
         arrays,
         {
             "m_i": ("rows",),
@@ -52,7 +50,7 @@ def _check_block(arrays, output):
             "v": ("keys", "head_dim"),
         },
     )
-    _arguments.check_head_dim(sizes["head_dim"], output)
+    _arguments.check_head_dim(output, arrays[output])
     return {}
 
 
@@ -84,11 +82,9 @@ def _check_state(name, state):
 
 
 def _check_dtypes(arrays):
-    for name, array in arrays.items():
-        # NumPy gives a 0-d result as a scalar. A single row's m_i and lse come back as one.
-        array = np.asarray(array) if isinstance(array, np.generic) else array
-        _arguments.check_array(name, array, dtypes=STATE_DTYPES)
-    _arguments.check_same_dtype(**arrays)
+    # NumPy gives a 0-d result as a scalar. A single row's m_i and lse come back as one.
+    arrays = {name: np.asarray(x) if isinstance(x, np.generic) else x for name, x in arrays.items()}
+    _arguments.check_arrays(arrays, STATE_DTYPES)
 
 
 def _described(value):
@@ -104,7 +100,7 @@ def _check_row_shapes(arrays):
             f"{name} and {name_2} must have the shape of {last_name} without its last axis, got "
             f"{first.shape} and {second.shape} beside {last.shape}"
         )
-    _arguments.check_head_dim(last.shape[-1], last_name)
+    _arguments.check_head_dim(last_name, last)
 
 
 def _check_merge_outputs(o_a, lse_a, o_b, lse_b):
@@ -120,7 +116,7 @@ def _check_attend_row(q, blocks, scale):
     _arguments.check_array("q", q)
     if q.ndim != 1:
         raise ValueError(f"q must be 1-D (head_dim,), got shape {q.shape}")
-    _arguments.check_head_dim(q.shape[0], "q")
+    _arguments.check_head_dim("q", q)
     try:
         blocks = iter(blocks)
     except TypeError as error:
@@ -136,9 +132,7 @@ def _checked_blocks(q, blocks):
                 f"blocks must yield pairs (k, v), got {_described(block)} as block {number}"
             )
         arrays = {f"k of block {number}": block[0], f"v of block {number}": block[1]}
-        for name, array in arrays.items():
-            _arguments.check_array(name, array)
-        _arguments.check_same_dtype(q=q, **arrays)
+        _arguments.check_arrays({"q": q, **arrays})
         axes = dict.fromkeys(arrays, ("keys", "head_dim"))
         _arguments.check_axes({"q": q, **arrays}, {"q": ("head_dim",), **axes})
         yield block

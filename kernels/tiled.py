@@ -89,15 +89,8 @@ def _check_hide_keys(s, first_key, seen):
 
 
 def _check_forward(q, k, v, tile_m, tile_n, causal, scale, input_pos):
-    for name, array in {"q": q, "k": k, "v": v}.items():
-        _arguments.check_array(name, array)
-    _arguments.check_same_dtype(q=q, k=k, v=v)
-    _arguments.check_attention_shapes(q, k, v)
-    return {
-        **_clean_tiles(tile_m, tile_n),
-        **_clean_mask(causal, input_pos),
-        "scale": _arguments.clean_scale(scale),
-    }
+    clean = _arguments.clean_attention({"q": q, "k": k, "v": v}, causal, scale, input_pos)
+    return clean | _clean_tiles(tile_m, tile_n)
 
 
 def _check_backward(q, k, v, o, lse, do, tile_m, tile_n, causal, scale, input_pos):
@@ -120,10 +113,8 @@ def _check_backward(q, k, v, o, lse, do, tile_m, tile_n, causal, scale, input_po
 
 def _check_score_gradients(s, v, o, lse, do):
     arrays = {"s": s, "v": v, "o": o, "lse": lse, "do": do}
-    for name, array in arrays.items():
-        _arguments.check_array(name, array, dtypes=STATE_DTYPES)
-    _arguments.check_same_dtype(**arrays)
-    sizes = _arguments.check_axes(
+    _arguments.check_arrays(arrays, STATE_DTYPES)
+    _arguments.check_axes(
         arrays,
         {
             "s": ("rows", "keys"),
@@ -133,7 +124,7 @@ def _check_score_gradients(s, v, o, lse, do):
             "do": ("rows", "head_dim"),
         },
     )
-    _arguments.check_head_dim(sizes["head_dim"], "v")
+    _arguments.check_head_dim("v", v)
     return {}
 
 

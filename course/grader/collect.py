@@ -260,10 +260,10 @@ def _for_the_answer(
     answer's own cell comes first, then what stands above it, then what stands below.
     """
     fresh = {i for i in binders if _binds_anew(statements[i], name)}
-    defined = {i for i in binders if isinstance(statements[i].node, DEFINITIONS)}
+    defined = {i for i in fresh if isinstance(statements[i].node, DEFINITIONS)}
     if defined:  # variables of that name are others'
-        fresh &= defined
-        binders = [i for i in binders if i in fresh or not _binds_anew(statements[i], name)]
+        binders = [i for i in binders if i in defined or i not in fresh]
+        fresh = defined
     own = [i for i, s in enumerate(statements) if exercise and s.cell.exercise == exercise]
     inside = [i for i in binders if i in own]
     if fresh & set(inside):

@@ -22,6 +22,7 @@ def arguments(**changes):
 BAD_ATTENTION = [
     ("q_list", {"q": [[1.0]]}, TypeError, "^q must be a numpy.ndarray of float16.*got a list$"),
     ("k_none", {"k": None}, TypeError, "^k must be a numpy.ndarray.*got a NoneType$"),
+    ("v_none", {"v": None}, TypeError, "^v must be a numpy.ndarray.*got a NoneType$"),
     ("v_scalar", {"v": 1.0}, TypeError, "^v must be a numpy.ndarray.*got a float$"),
     (
         "q_masked",
